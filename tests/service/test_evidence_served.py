@@ -33,7 +33,7 @@ FIGURES = (
 
 
 def block_of(store: Store, rows: list[dict[str, Any]]) -> Block:
-    schema = column_schema(store.cls, store.about.label, store.about.user)
+    schema = column_schema(store.cls, store.about.terms.label, store.about.terms.user)
     return parse_block(json.dumps(rows).encode(), "json", schema, Limits())
 
 

@@ -10,7 +10,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
 from threading import Event
@@ -108,7 +107,7 @@ def run(
         about.refuse_other(task, db)
         budget = stored_budget(view, task, db)
         # The store keeps the class itself: what a specification names may have changed since.
-        task, cls = replace(task, **about.request_terms), about.cls
+        task, cls = task.begun_as(about.terms), about.cls
     else:
         if db is not None:
             refuse_leftovers(db)

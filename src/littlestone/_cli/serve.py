@@ -192,7 +192,7 @@ def _topic(path: Path, task: LearnRequest) -> TopicRows:
         raise BadParameter(f"--source {task.source}: it must be kafka://BROKERS/TOPIC")
     known = read_store(path) if path.exists() else None
     cls = task.cls if known is None else known.about.cls
-    rows = open_topic(task if known is None else replace(task, **known.about.request_terms), cls)
+    rows = open_topic(task if known is None else task.begun_as(known.about.terms), cls)
     if known_topic(() if known is None else known.sources, rows) is None and (note := rows.check()):
         typer.echo(f"note: {note}", err=True)
     return rows

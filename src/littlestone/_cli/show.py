@@ -64,7 +64,7 @@ def public(shown: StoreView) -> dict[str, Any]:
     return {
         "learner": chosen.learner_name,
         "why": chosen.why,
-        "class": shown.about.spec,
+        "class": shown.about.terms.spec,
         "guarantee": published.guarantee,
         "spent": published.spent,
         "rule": str(published.releases[-1].rule),
@@ -72,7 +72,7 @@ def public(shown: StoreView) -> dict[str, Any]:
         "rounds": published.rounds,
         "horizon": chosen.plan.horizon,
         "final": published.final,
-        **shown.about.label_data,
+        **shown.about.terms.label_data,
         **({} if (found := _causes(shown)) is None else {"causes": found.to_json()}),
     } | marks_to_json(shown.marks)
 
@@ -123,7 +123,7 @@ def _print_public(console: Console, shown: StoreView) -> None:
     for release in shown.published.releases[-MOST_RULES:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
-    label = label_in_words(**shown.about.label_data)
+    label = label_in_words(**shown.about.terms.label_data)
     if (causes := _causes(shown)) is not None:
         print_causes(console, causes, label)
     else:

@@ -55,7 +55,9 @@ def make_app(
 ) -> FastAPI:
     """Return the application for a store, which it closes at its end; `options` as `Service` has."""
     about = store.about
-    rows = schemas.row_schemas(column_schema(store.cls, about.label, about.user, about.positive))
+    rows = schemas.row_schemas(
+        column_schema(store.cls, about.terms.label, about.terms.user, about.terms.positive)
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

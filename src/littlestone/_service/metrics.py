@@ -97,7 +97,7 @@ def run_info(config: RunConfig, unit: str) -> Metric:
         "version": library_version(),
         "learner": config.chosen.learner_name,
         # A rule's specification may hold a lone surrogate, which UTF-8 cannot.
-        "class": config.spec.encode("utf-8", "backslashreplace").decode(),
+        "class": config.terms.spec.encode("utf-8", "backslashreplace").decode(),
         "unit": unit,
     }
     family = GaugeMetricFamily("littlestone_info", "What is served.", labels=[*facts])

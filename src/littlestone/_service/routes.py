@@ -120,12 +120,12 @@ async def guarantee(request: Request) -> Response:
             unit=promised.unit,
             words=guarantee_in_words(promised),
             learner=config.chosen.learner_name,
-            label=config.label,
+            label=config.terms.label,
             # Causes of outcomes say themselves what happens.
-            label_words=config.label
-            if config.negative
-            else label_in_words(config.label, config.positive),
-            class_=config.spec,
+            label_words=config.terms.label
+            if config.terms.negative
+            else label_in_words(config.terms.label, config.terms.positive),
+            class_=config.terms.spec,
             horizon=config.chosen.plan.horizon,
             **dict(service.events.progress()),
         )

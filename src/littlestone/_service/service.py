@@ -68,9 +68,9 @@ class Service:
         self.tokens, self.limits, self.feeder, self.audit = tokens, limits, feeder, audit
         # Read here: from the start of the writer on, the store belongs to its thread.
         self.path, self.run, self.config = store.path, store.run, store.about
-        self.guarantee, about = store.guarantee, store.about
-        self.schema = column_schema(store.cls, about.label, about.user, about.positive)
-        self.events = EventHub(PublicState(store.published, store.spent), store.key, about.label)
+        self.guarantee, terms = store.guarantee, store.about.terms
+        self.schema = column_schema(store.cls, terms.label, terms.user, terms.positive)
+        self.events = EventHub(PublicState(store.published, store.spent), store.key, terms.label)
         self.writer = Writer(
             store,
             partial(reopen, store.path),

@@ -9,10 +9,10 @@ is an old copy, too. Both are refused.
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from littlestone._learners.registry import LearnerChoice
-from littlestone._privacy.accounting import Unit, cost_of
+from littlestone._privacy.accounting import cost_of
 from littlestone._privacy.budget_file import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
@@ -34,14 +34,13 @@ def budget_of(task: LearnRequest) -> BudgetFile | None:
     return BudgetFile(task.budget, task.dataset)
 
 
-def account_of(task: LearnRequest, key: bytes) -> dict[str, Any]:
+def account_of(task: LearnRequest, key: bytes) -> dict[str, str] | None:
     """Return what a store keeps of the budget that its run draws from."""
     budget = budget_of(task)
     if budget is None:
-        return {}
+        return None
     path, dataset = str(Path(budget.path).absolute()), budget.dataset
-    kept = {"file": path, "identity": budget.identity, "dataset": dataset, "run": run_name(key)}
-    return {"account": kept}
+    return {"file": path, "identity": budget.identity, "dataset": dataset, "run": run_name(key)}
 
 
 def check_budget(task: LearnRequest) -> BudgetFile | None:
@@ -100,8 +99,11 @@ def charge_store(budget: BudgetFile | None, store: "Store") -> list[str]:
         return []
     told = []
     if store.learner.rounds == 0:
-        cost, note = cost_of(store.about.chosen.plan), f"{store.about.spec} in {store.path.name}"
-        unit: Unit = "event" if store.about.user is None else "user"
+        cost, note = (
+            cost_of(store.about.chosen.plan),
+            f"{store.about.terms.spec} in {store.path.name}",
+        )
+        unit = store.about.terms.unit
         try:
             receipt = budget.draw(cost.epsilon, cost.delta, unit=unit, run=store.run, note=note)
         except BudgetExceeded:
@@ -150,4 +152,4 @@ def charge_repeat(budget: BudgetFile | None, store: "Store", repeat: int) -> lis
 
 def _draws_needed(about: RunConfig, repeats: int) -> int:
     # Per user all rounds are protected together, however often a row is among them.
-    return 1 if about.user is not None else repeats
+    return 1 if about.terms.unit == "user" else repeats

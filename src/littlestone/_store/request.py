@@ -1,7 +1,7 @@
 """Hold what a person asked of a stream, and choose the learner for it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,22 +18,18 @@ from littlestone._learners.terms import AUTO, Terms
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter
 
-# What a stored learner is begun with: said again, it must be the same.
-REQUEST_TERMS = (
-    "spec", "label", "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate",
-    "learner", "positive", "negative",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, kw_only=True)
-class LearnRequest:
-    """Hold what a person asked for: what to learn, with which budget, from where, to where."""
+class StreamTerms:
+    """Hold what a learner of a stream is begun with, as a person writes it.
+
+    A store keeps it: said again, it must be the same.
+    """
 
     spec: str
     label: str
     epsilon: float
     delta: float
-    source: str = ""
     horizon: int | None = None
     user: str | None = None
     cap: int | None = None
@@ -42,6 +38,55 @@ class LearnRequest:
     positive: Sequence[str] = ()
     negative: Sequence[str] = ()
     learner: str = AUTO
+
+    @property
+    def cls(self) -> HypothesisClass:
+        """Return the class that the specification and the normal labels describe."""
+        if self.positive and self.negative:
+            raise BadParameter(
+                "--positive conflicts with --negative: name the positive values, and all others "
+                "are negative; or the normal ones, and each other value is an outcome of its own"
+            )
+        return parse_spec(self.spec, self.negative)
+
+    @property
+    def unit(self) -> Unit:
+        """Return what is protected whole."""
+        return "event" if self.user is None else "user"
+
+    @property
+    def label_data(self) -> dict[str, Any]:
+        """Return what the rules are about, as JSON data: label, its positive or normal values."""
+        named = {"positive": list(self.positive), "negative": list(self.negative)}
+        return {"label": self.label} | {name: values for name, values in named.items() if values}
+
+    def terms(self, horizon: int, cls: HypothesisClass | None = None) -> Terms:
+        """Return the terms of a plan, once the number of rounds is known."""
+        if self.cap is not None and self.user is None:
+            raise BadParameter("--cap requires --user: it limits the rounds of a user")
+        return Terms(
+            cls=self.cls if cls is None else cls,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            horizon=horizon,
+            unit=self.unit,
+            cap=self.cap,
+            change_cost=self.change_cost,
+            min_rate=self.min_rate,
+            learner=self.learner,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a learner is begun with, as JSON data."""
+        held = {field.name: getattr(self, field.name) for field in fields(StreamTerms)}
+        return held | {"positive": list(self.positive), "negative": list(self.negative)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnRequest(StreamTerms):
+    """Hold what a person asked for: what to learn, with which budget, from where, to where."""
+
+    source: str = ""
     seed: int | None = None
     strict: bool = False
     format: str | None = None
@@ -90,62 +135,16 @@ class LearnRequest:
         """Return whether rows may come until the run is stopped."""
         return self.follow or (is_topic(self.source) and not self.until_end)
 
-    @property
-    def terms(self) -> dict[str, Any]:
-        """Return what a learner is begun with, which never changes afterwards."""
-        # As they come back from the file.
-        return {name: getattr(self, name) for name in REQUEST_TERMS} | {
-            "positive": list(self.positive),
-            "negative": list(self.negative),
-        }
-
-    @property
-    def label_data(self) -> dict[str, Any]:
-        """Return what the rules are about, as JSON data: label, its positive or normal values."""
-        return label_data(self.label, self.positive, self.negative)
-
-    @property
-    def cls(self) -> HypothesisClass:
-        """Return the class that the specification and the normal labels describe."""
-        if self.positive and self.negative:
-            raise BadParameter(
-                "--positive conflicts with --negative: name the positive values, and all others "
-                "are negative; or the normal ones, and each other value is an outcome of its own"
-            )
-        return parse_spec(self.spec, self.negative)
-
-    @property
-    def unit(self) -> Unit:
-        """Return what is protected whole."""
-        return "event" if self.user is None else "user"
-
-
-def label_data(
-    label: str, positive: Sequence[str] = (), negative: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return what rules are about, as JSON data."""
-    named = {"positive": list(positive), "negative": list(negative)}
-    return {"label": label} | {name: values for name, values in named.items() if values}
+    def begun_as(self, terms: StreamTerms) -> "LearnRequest":
+        """Return the request with the terms of a learner that was begun before."""
+        return replace(self, **terms.to_json())
 
 
 def choose_learner(
-    task: LearnRequest, horizon: int, cls: HypothesisClass | None = None
+    task: StreamTerms, horizon: int, cls: HypothesisClass | None = None
 ) -> LearnerChoice:
     """Choose the learner for a request, and plan for it."""
-    if task.cap is not None and task.user is None:
-        raise BadParameter("--cap requires --user: it limits the rounds of a user")
-    terms = Terms(
-        learner=task.learner,
-        cls=task.cls if cls is None else cls,
-        epsilon=task.epsilon,
-        delta=task.delta,
-        horizon=horizon,
-        unit=task.unit,
-        cap=task.cap,
-        change_cost=task.change_cost,
-        min_rate=task.min_rate,
-    )
-    return choose(terms)
+    return choose(task.terms(horizon, cls))
 
 
 class RemoteBlock(RowSpan, RemoteRows, Protocol):

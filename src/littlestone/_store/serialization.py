@@ -23,7 +23,7 @@ from littlestone._learners.base import ChangedState, Checkpoint, Release
 from littlestone._learners.registry import LearnerChoice, learner_choice_from_json
 from littlestone._learners.trace import Entry, Sample, Thinned
 from littlestone._privacy.accounting import PrivacyEvent
-from littlestone._store.request import REQUEST_TERMS, LearnRequest, label_data
+from littlestone._store.request import LearnRequest, StreamTerms
 from littlestone.errors import LittlestoneError
 
 OLD_COPY = (
@@ -44,56 +44,18 @@ class OldCopy(BadStore):
 class RunConfig:
     """Hold how a learner was begun. It never changes."""
 
-    terms: Mapping[str, Any]
+    terms: StreamTerms
     chosen: LearnerChoice
     seed: int
     cls: HypothesisClass
-
-    @property
-    def spec(self) -> str:
-        """Return the specification of the class, for display."""
-        return str(self.terms["spec"])
-
-    @property
-    def label(self) -> str:
-        """Return the column of labels."""
-        return str(self.terms["label"])
-
-    @property
-    def label_data(self) -> dict[str, Any]:
-        """Return what the rules are about, as JSON data: label, its positive or normal values."""
-        return label_data(self.label, self.positive, self.negative)
-
-    @property
-    def negative(self) -> tuple[str, ...]:
-        """Return the values of the label that are normal, if all others are outcomes."""
-        return tuple(self.terms.get("negative", ()))
-
-    @property
-    def positive(self) -> tuple[str, ...]:
-        """Return the values of the label that are positive; none if it is 0 and 1."""
-        return tuple(self.terms.get("positive", ()))
-
-    @property
-    def user(self) -> str | None:
-        """Return the column of users, if users are protected."""
-        user = self.terms["user"]
-        return None if user is None else str(user)
-
-    @property
-    def request_terms(self) -> dict[str, Any]:
-        """Return what was requested, as fields of a `LearnRequest`."""
-        return {name: value for name, value in self.terms.items() if name != "account"}
-
-    @property
-    def account(self) -> Mapping[str, str] | None:
-        """Return the file of budgets, and the data set in it, that the run draws from, if any."""
-        return self.terms.get("account")
+    # The file of budgets, and the data set in it, that the run draws from, if any.
+    account: Mapping[str, str] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as JSON data."""
         return {
-            "terms": self.terms,
+            "terms": self.terms.to_json(),
+            "account": self.account,
             "chosen": self.chosen.to_json(),
             "seed": self.seed,
             "class": class_to_json(self.cls),
@@ -105,11 +67,10 @@ class RunConfig:
         # name.
         if "spec" in task.given:
             self._refuse_other_class(task.spec, path)
-        for name in sorted(task.given & {*REQUEST_TERMS, "seed"} - {"spec"}):
-            given = task.seed if name == "seed" else task.terms[name]
-            # A store of an earlier version knows no normal values.
-            terms = {"negative": [], **self.terms}
-            begun = self.seed if name == "seed" else terms[name]
+        asked = task.to_json() | {"seed": task.seed}
+        stored = self.terms.to_json() | {"seed": self.seed}
+        for name in sorted(task.given & {*asked} - {"spec"}):
+            given, begun = asked[name], stored[name]
             if given != begun:
                 raise BadStore(
                     f"{path} was begun with --{name.replace('_', '-')} {begun}, not {given}: leave "
@@ -118,12 +79,12 @@ class RunConfig:
 
     def _refuse_other_class(self, spec: str, path: Path) -> None:
         # Normal labels are compared with the other options.
-        if same_class(parse_spec(spec, self.negative), self.cls):
+        if same_class(parse_spec(spec, self.terms.negative), self.cls):
             return
-        if spec != self.spec:
+        if spec != self.terms.spec:
             raise BadStore(
-                f"{path} was begun with --class {self.spec}, not {spec}: leave it out to go on, or "
-                "begin another file"
+                f"{path} was begun with --class {self.terms.spec}, not {spec}: leave it out to go on, "
+                "or begin another file"
             )
         raise BadStore(
             f"{path} was begun with another class under the name {spec}: what it names has changed "
@@ -135,7 +96,8 @@ class RunConfig:
 def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
     """Return what `RunConfig.to_json` wrote."""
     cls = class_from_json(data["class"])
-    return RunConfig(data["terms"], learner_choice_from_json(data["chosen"]), data["seed"], cls)
+    chosen = learner_choice_from_json(data["chosen"])
+    return RunConfig(StreamTerms(**data["terms"]), chosen, data["seed"], cls, data["account"])
 
 
 def run_name(key: bytes) -> str:

@@ -58,6 +58,7 @@ from littlestone._store.files import (
 from littlestone._store.request import (
     LearnRequest,
     RemoteBlock,
+    StreamTerms,
     end_window,
     learn_block,
     windows_of,
@@ -516,8 +517,8 @@ def create(
     cls = task.cls if cls is None else cls
     seed = fresh_seed() if task.seed is None else task.seed
     key = secrets.token_bytes(32)
-    terms = task.terms | {"horizon": chosen.plan.horizon} | account_of(task, key)
-    about = RunConfig(terms, chosen, seed, cls)
+    terms = StreamTerms(**task.to_json() | {"horizon": chosen.plan.horizon})
+    about = RunConfig(terms, chosen, seed, cls, account_of(task, key))
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
