@@ -579,6 +579,13 @@ MUTANTS = [
         "learners/test_gate_inputs.py learners/test_causes_inputs.py",
     ),
     Mutant(
+        "in a batch a row of a wrong outcome speaks against its cause",
+        "_learners/causes_loop.py",
+        "alone &= self.right == self.part.answers",
+        "pass",
+        "learners/test_effect.py",
+    ),
+    Mutant(
         "rows that wait are not read by a draw",
         "_learners/causes_loop.py",
         """        self._gather()
