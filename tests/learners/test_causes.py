@@ -16,7 +16,8 @@ import naive
 from effort import scaled
 from littlestone._hypotheses.causes import causes_of
 from littlestone._learners import causes_plan
-from littlestone._learners.causes_plan import auto_min_rate, checked_min_rate
+from littlestone._learners.causes_plan import auto_min_rate
+from littlestone._learners.plan_table import checked_min_rate
 from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise

@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from littlestone._learners.causes_plan import AUTO as AUTO_RATE
-from littlestone._learners.causes_plan import checked_min_rate
+from littlestone._learners.plan_table import AUTO_RATE, checked_min_rate
 from littlestone._learners.registry import planned_names
 from littlestone._store.request import LearnRequest
 

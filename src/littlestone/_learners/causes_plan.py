@@ -23,10 +23,13 @@ from littlestone._classes.causes import Causes
 from littlestone._hypotheses.causes import Cause
 from littlestone._learners.evidence import Window, rate_of
 from littlestone._learners.plan_table import (
+    AUTO_RATE,
     CHANGE_COST,
-    PlanLine,
+    THOUSANDTHS,
     PlanTable,
+    check_unit,
     checked_change_cost,
+    checked_min_rate,
     planned_delta,
     planned_epsilon,
     planned_horizon,
@@ -39,17 +42,16 @@ from littlestone._privacy.causes import (
 )
 from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise
-from littlestone._privacy.parameters import BadParameter, Real, enclose_exp, positive, whole
+from littlestone._privacy.parameters import BadParameter, Real, enclose_exp, whole
 from littlestone.errors import BadClass
 
-AUTO = "auto"
+AUTO = AUTO_RATE
 # The share of epsilon that the evidence has.
 EVIDENCE_SHARE = Fraction(1, 10)
 # The rounds of the first window at most, and as a share of the horizon.
 FIRST_ROUNDS, FIRST_SHARE = 2000, Fraction(1, 20)
 # "auto" is twice the base rate, within these limits, in thousandths.
 LIFT, LEAST_RATE, MOST_RATE = 2, Fraction(1, 50), Fraction(1, 2)
-THOUSANDTHS = 1000
 # The prior of a pattern falls with its width.
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 # A drop must gain so many missed positives to weigh as much as nothing.
@@ -137,10 +139,10 @@ class CausesPlan(PlanTable):
     cap: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta", "evidence_share"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
-        for name in ("horizon", "check_every", "longest_epoch", "evidence_every"):
-            whole(getattr(self, name), name, least=1)
+        self._check_fields(
+            ("epsilon", "delta", "evidence_share"),
+            ("horizon", "check_every", "longest_epoch", "evidence_every"),
+        )
         object.__setattr__(self, "change_cost", checked_change_cost(self.change_cost))
         if not self.evidence_share < 1:
             raise BadParameter("the evidence's share of epsilon leaves nothing for the causes")
@@ -197,8 +199,7 @@ class CausesPlan(PlanTable):
             raise BadClass(
                 f"PrivateCauses learns Causes(columns), not {causes!r}: use DPSOA or PrivateExperts"
             )
-        if (unit == "user") != (cap is not None):
-            raise BadParameter("unit='user' requires a cap on a user's rounds; 'event' has none")
+        check_unit(unit, cap)
         rounds = 1 if cap is None else whole(cap, "cap", least=1)
         exact, length = planned_epsilon(epsilon, rounds, "a cap"), planned_horizon(horizon)
         given = checked_min_rate(min_rate)
@@ -400,80 +401,41 @@ class CausesPlan(PlanTable):
             largest_loss=units,
         )
 
-    def lines(self) -> Iterator[PlanLine]:
-        """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
-        unit = f"per {self.unit}" + (f", {self.cap} rounds a user count" if self.cap else "")
-        yield PlanLine(
-            "privacy: proved",
-            f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}",
-            f"replace-one, {unit}; any stream",
-        )
-        cost = self.cost_of(self.given_rate)
-        if self.min_rate == AUTO:
-            yield PlanLine(
-                "min_rate",
-                f"auto: {LIFT} x base rate, {float(LEAST_RATE):.0%} to {float(MOST_RATE):.0%}",
-                f"from the first {self.first_window:,} rounds, which nothing else reads",
-            )
+    def _own_lines(self) -> Iterator[tuple[str, str, str]]:
+        cost, auto = self.cost_of(self.given_rate), self.min_rate == AUTO
+        if auto:
+            between = f"{float(LEAST_RATE):.0%} to {float(MOST_RATE):.0%}"
+            why = f"from the first {self.first_window:,} rounds, which nothing else reads"
+            yield "min_rate", f"auto: {LIFT} x base rate, {between}", why
         else:
-            yield PlanLine(
-                "min_rate", f"{float(self.given_rate):.1%}", "causes above are published"
-            )
-        yield PlanLine(
-            "cost of a false alarm",
-            f"{float(cost):.4g} of a missed positive"
-            + (" or more" if self.min_rate == AUTO else ""),
-            "min_rate / (1 - min_rate)",
-        )
-        yield PlanLine(
-            "evidence's budget",
-            f"epsilon {float(self.epsilon_evidence):.4g}",
-            "once, for all windows",
-        )
-        yield PlanLine(
+            yield "min_rate", f"{float(self.given_rate):.1%}", "causes above are published"
+        of = f"{float(cost):.4g} of a missed positive{' or more' if auto else ''}"
+        yield "cost of a false alarm", of, "min_rate / (1 - min_rate)"
+        spent = f"epsilon {float(self.epsilon_evidence):.4g}"
+        yield "evidence's budget", spent, "once, for all windows"
+        yield (
             "monitor and draws",
             f"epsilon {float(self.per_round.epsilon - self.epsilon_evidence):.4g} together",
             f"monitor {float(self.epsilon_monitor(cost)):.4g}, "
             f"rate of the draw {float(self.rate(cost)):.4g}; releases are unlimited",
         )
-        yield PlanLine(
-            "monitor",
-            f"loss above the base rate's >= {self.threshold(cost):.0f}",
-            "more of it is taken for base rate, the more often nothing was found",
-        )
-        yield PlanLine(
+        above = f"loss above the base rate's >= {self.threshold(cost):.0f}"
+        yield "monitor", above, "the threshold rises each time a draw finds nothing"
+        yield (
             "change cost",
             f"{float(self.change_cost):g} missed positives",
             "what a change of rule is worth: causes that do not last must gain more"
             if self.change_cost
             else "none: every cause that pays is published, however briefly",
         )
-        yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
-        yield PlanLine(
-            "epochs end after", f"{self.longest_epoch:,} rounds at most", "bounds memory"
-        )
-        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-        yield PlanLine(
-            "utility: heuristic",
+        yield "check every", f"{self.check_every:,} rounds", "a public schedule"
+        yield "epochs end after", f"{self.longest_epoch:,} rounds at most", "bounds memory"
+
+    def _forecast(self) -> Iterator[tuple[str, str]]:
+        yield (
             f"about {forecast(self, 1.0).positives:.0f} positives of a cause that always fails",
             f"{forecast(self, 0.3).positives:.0f} of one that fails 30 % of the time",
         )
-
-
-def checked_min_rate(min_rate: Real | str) -> str:
-    """Return a `min_rate` as text: "auto", or an exact fraction above 0 and at most 1/2."""
-    if min_rate == AUTO:
-        return AUTO
-    try:
-        rate = Fraction(str(min_rate)).limit_denominator(THOUSANDTHS)
-    except ValueError:
-        raise BadParameter(f"min_rate is a number or 'auto', not {min_rate!r}") from None
-    if not 0 < rate <= MOST_RATE:
-        raise BadParameter(
-            f"min_rate must be above 0 and at most 0.5, not {min_rate}: it is the positive rate "
-            "above which a cause is worth publishing"
-        )
-    return str(rate)
 
 
 def auto_min_rate(negatives: int, positives: int) -> Fraction:

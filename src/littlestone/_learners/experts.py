@@ -37,11 +37,11 @@ from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import EventLearner, Release, StateData
 from littlestone._learners.loop import Judged, Loop
 from littlestone._learners.plan_table import (
+    AUTO_RATE,
     CHANGE_COST,
-    VACUOUS,
-    PlanLine,
     PlanTable,
     checked_change_cost,
+    checked_min_rate,
     planned_epsilon,
     planned_horizon,
 )
@@ -53,7 +53,7 @@ from littlestone._learners.tuning import Climb, complexity
 from littlestone._privacy.exponential import ExponentialMechanism, StayOrDraw
 from littlestone._privacy.gates import Climbing, Gate
 from littlestone._privacy.noise import Noise, SystemNoise
-from littlestone._privacy.parameters import BadParameter, Real, positive, whole
+from littlestone._privacy.parameters import BadParameter, Real
 from littlestone.errors import TooLarge
 
 # How probably a draw selects a rule that erred like the one it replaces.
@@ -104,8 +104,6 @@ STAY_SPREAD, STAY_NATS, STAYED_NATS = 1.3, 1.2, 1.0
 EVEN_RATE = Fraction(1, 2)
 # No field of a plan exceeds it, and a draw spends at least one such part: floats hold both.
 LARGEST_FIELD = 10**100
-# A given rate is rounded to a fraction with no larger denominator.
-LARGEST_DENOMINATOR = 1000
 
 
 @dataclass(frozen=True)
@@ -159,10 +157,7 @@ class ExpertsPlan(PlanTable):
     expected_mistakes: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "epsilon_monitor"):
-            object.__setattr__(self, name, positive(getattr(self, name), name))
-        for name in ("horizon", "threshold", "check_every"):
-            whole(getattr(self, name), name, least=1)
+        self._check_fields(("epsilon", "epsilon_monitor"), ("horizon", "threshold", "check_every"))
         object.__setattr__(self, "min_rate", checked_rate(self.min_rate))
         object.__setattr__(self, "change_cost", checked_change_cost(self.change_cost))
         for name in ("stay_nats", "free_charges"):
@@ -252,11 +247,6 @@ class ExpertsPlan(PlanTable):
         """Return what a unit takes off the logarithm of a rule's weight in the draw."""
         return self.epsilon_selector / (2 * self.units)
 
-    @property
-    def vacuous(self) -> bool:
-        """Return whether a change of rule would take more mistakes than there are rounds."""
-        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
-
     def schedule(self) -> Climb:
         """Return the loss at which the monitor fires without staying, by the epoch's age."""
         rate = float(self.epsilon_monitor) / self.units
@@ -279,59 +269,26 @@ class ExpertsPlan(PlanTable):
         # Clipped, like all that is added to scores: see `FixedSharePrior.penalties`.
         return round(min(nats / float(self.rate), LARGEST_PENALTY))
 
-    def lines(self) -> Iterator[PlanLine]:
-        """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
-        yield PlanLine(
-            "privacy: proved",
-            f"epsilon {float(self.epsilon):g}, delta 0",
-            "replace-one, per event; any stream",
-        )
-        yield PlanLine(
-            "monitor's budget", f"epsilon {float(self.epsilon_monitor):.4g}", "once, for all rounds"
-        )
-        yield PlanLine(
-            "draws' budget",
-            f"epsilon {float(self.epsilon_selector):.4g} a draw",
-            "each draw reads its own rounds: releases are unlimited",
-        )
+    def _own_lines(self) -> Iterator[tuple[str, str, str]]:
+        monitor, each = float(self.epsilon_monitor), float(self.epsilon_selector)
+        yield "monitor's budget", f"epsilon {monitor:.4g}", "once, for all rounds"
+        why = "each draw reads its own rounds: releases are unlimited"
+        yield "draws' budget", f"epsilon {each:.4g} a draw", why
         if self.min_rate != EVEN_RATE:
-            yield PlanLine(
-                "cost of a false alarm",
-                f"{float(Fraction(self.costs[1], self.units)):.4g} of a missed positive",
-                f"min_rate {float(self.min_rate):g}",
-            )
-        yield PlanLine("monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule")
-        yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
+            cost = float(Fraction(self.costs[1], self.units))
+            why = f"min_rate {float(self.min_rate):g}"
+            yield "cost of a false alarm", f"{cost:.4g} of a missed positive", why
+        yield "monitor", f"mistakes of the rule >= {self.threshold:,}", "then draw a rule"
+        yield "check every", f"{self.check_every:,} rounds", "a public schedule"
         if self.change_cost:
-            yield PlanLine(
-                "change cost",
-                f"{float(self.change_cost):g} mistakes",
-                "what a change must win where no rule fits; 0 follows every change",
-            )
-        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-        yield PlanLine(
-            "utility: heuristic",
-            f"about {self.expected_mistakes or 0:,} mistakes a change of rule",
-            "when some rule of the class fits the stream",
-        )
-        if self.vacuous:
-            yield VACUOUS
+            why = "what a change must win where no rule fits; 0 follows every change"
+            yield "change cost", f"{float(self.change_cost):g} mistakes", why
 
 
 def checked_rate(min_rate: Real | str) -> Fraction:
     """Return a `min_rate` as an exact fraction, above 0 and at most 1/2; "auto" is 1/2."""
-    if min_rate == "auto":
-        return EVEN_RATE
-    try:
-        rate = Fraction(str(min_rate)).limit_denominator(LARGEST_DENOMINATOR)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        rate = Fraction(0)
-    if not 0 < rate <= EVEN_RATE:
-        raise BadParameter(
-            f"min_rate must be above 0 and at most 0.5, not {min_rate}: it is the positive rate "
-            "above which it pays to predict positive"
-        )
-    return rate
+    given = checked_min_rate(min_rate)
+    return EVEN_RATE if given == AUTO_RATE else Fraction(given)
 
 
 def mistakes_to_outweigh(epsilon: float, spread: float) -> int:

@@ -16,10 +16,8 @@ import numpy as np
 
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._learners.plan_table import (
-    PlanLine,
     PlanTable,
     check_unit,
-    plan_lines,
     planned_delta,
     planned_epsilon,
     planned_horizon,
@@ -38,7 +36,6 @@ from littlestone._privacy.parameters import (
     LARGEST_INTEGER,
     BadParameter,
     Real,
-    positive,
     probability,
     whole,
 )
@@ -112,12 +109,11 @@ class Plan(PlanTable):
     refusal: float | None = None
 
     def __post_init__(self) -> None:
-        for name, read in _EXACT.items():
-            object.__setattr__(self, name, read(getattr(self, name), name))
-        for name in ("horizon", "check_every"):
-            object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
-        if self.cap is not None:
-            object.__setattr__(self, "cap", whole(self.cap, "cap", least=1))
+        self._check_fields(
+            ("epsilon", "epsilon_monitor"),
+            ("horizon", "check_every", *(["cap"] if self.cap is not None else [])),
+        )
+        object.__setattr__(self, "delta", probability(self.delta, "delta"))
         counts = tuple(whole(count, "a threshold", least=1) for count in self.thresholds)
         object.__setattr__(self, "thresholds", counts)
         if not counts:
@@ -292,14 +288,26 @@ class Plan(PlanTable):
         leaves = {int(n): count for n, count in data.get("leaves", {}).items()}
         return super().from_json({**data, "leaves": leaves} if leaves else data)
 
-    def lines(self) -> Iterator[PlanLine]:
-        """Yield the rows of the plan table."""
-        return plan_lines(self)
-
-    @property
-    def vacuous(self) -> bool:
-        """Tell whether a change of rule would take more mistakes than there are rounds."""
-        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
+    def _own_lines(self) -> Iterator[tuple[str, str, str]]:
+        monitor, each = float(self.epsilon_monitor), float(self.epsilon_selector)
+        yield "monitor's budget", f"epsilon {monitor:.4g}", "once, for all rounds"
+        yield (
+            "selector's budget",
+            f"epsilon {each:.4g}, delta {float(self.delta_selector):.3g}",
+            "each epoch reads its own rounds: releases are unlimited"
+            if self.cap is None
+            else f"each; a user's rounds are read by at most {self.cap}",
+        )
+        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
+        yield "trees x leaves", shapes, "copies of the class's learner"
+        counts = self.thresholds
+        few = counts if len(counts) < 6 else (counts[0], counts[-1])
+        limits = " / ".join(f"{count:,}" for count in few)
+        yield "monitor", f"mistakes of the published rule >= {limits}", "then the trees are queried"
+        yield "selector", self.selector, f"needs about {self.votes_needed} votes"
+        yield "check every", f"{self.check_every:,} rounds", "a public schedule"
+        if self.refusal is not None:
+            yield "firings without release", f"{self.refusal:.1%}", "then votes are collected anew"
 
     @property
     def votes_needed(self) -> int:
@@ -311,6 +319,3 @@ class Plan(PlanTable):
 def flat_or_mixed(trees: int, cls: HypothesisClass) -> dict[int, int]:
     """Return flat trees; where learners may stall, half of them taller."""
     return {1: trees - trees // 2, 4: trees // 2} if can_stall(cls) else {1: trees}
-
-
-_EXACT = {"epsilon": positive, "epsilon_monitor": positive, "delta": probability}

@@ -1,10 +1,10 @@
 """Share what plans have in common: ranges of parameters, tables for people, JSON."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, SupportsIndex, get_args
+from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, get_args
 
 from littlestone._display import facts_table
 from littlestone._privacy.accounting import Unit
@@ -16,9 +16,6 @@ from littlestone._privacy.parameters import (
     probability,
     whole,
 )
-
-if TYPE_CHECKING:
-    from littlestone._learners.plan import Plan
 
 # What a plan is made for. Below, noise is wider than any count; above, there is no privacy.
 SMALLEST_EPSILON, LARGEST_EPSILON = Fraction(1, 10**9), 10**6
@@ -89,21 +86,61 @@ class PlanLine(NamedTuple):
     why: str
 
 
-VACUOUS = PlanLine(
-    "vacuous",
-    "a change requires more mistakes than there are rounds",
-    "the first rule will stand: plan for more rounds, or a larger epsilon",
-)
-
-
 class PlanTable(ABC):
     """Present a plan, a frozen dataclass, as a table, as text and as JSON data."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    epsilon: Fraction
+    horizon: int
+
+    def _check_fields(self, positives: Iterable[str], counts: Iterable[str]) -> None:
+        """Make positive numbers exact, and refuse counts below 1."""
+        for name in positives:
+            object.__setattr__(self, name, positive(getattr(self, name), name))
+        for name in counts:
+            object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
+
+    @property
+    def vacuous(self) -> bool:
+        """Tell whether a change of rule would take more mistakes than there are rounds."""
+        return self._expected is not None and self._expected > self.horizon
+
+    @property
+    def _expected(self) -> int | None:
+        """Return the mistakes that a change of rule is expected to take; None without a forecast."""
+        expected: int | None = getattr(self, "expected_mistakes", None)
+        return expected
+
+    def lines(self) -> Iterator[PlanLine]:
+        """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
+        pair = f"epsilon {float(self.epsilon):g}, delta {float(getattr(self, 'delta', 0)):g}"
+        unit, cap = getattr(self, "unit", "event"), getattr(self, "cap", None)
+        yield PlanLine("privacy: proved", pair, f"replace-one, per {unit}; any stream")
+        if cap is not None:
+            yield PlanLine("rounds a user", f"at most {cap}", "later ones are null rounds")
+        yield from (PlanLine(*line) for line in self._own_lines())
+        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
+        yield from (PlanLine("utility: heuristic", *line) for line in self._forecast())
+        if self.vacuous:
+            yield PlanLine(
+                "vacuous",
+                "a change requires more mistakes than there are rounds",
+                "the first rule will stand: plan for more rounds, or a larger epsilon",
+            )
 
     @abstractmethod
-    def lines(self) -> Iterator[PlanLine]:
-        """Yield the rows of the plan table."""
+    def _own_lines(self) -> Iterator[tuple[str, str, str]]:
+        """Yield where the budget goes, and the constants: what, value and why."""
+
+    def _forecast(self) -> Iterator[tuple[str, str]]:
+        """Yield what is expected, and under which condition."""
+        if self._expected is None:
+            yield "no prediction", "measure it on synthetic streams"
+        else:
+            yield (
+                f"about {self._expected:,} mistakes a change of rule",
+                "when some rule of the class fits the stream",
+            )
 
     def __str__(self) -> str:
         return "\n".join(f"{what:<24}{value:<48}{why}" for what, value, why in self.lines())
@@ -140,62 +177,6 @@ class PlanTable(ABC):
         return cls(**{n: Fraction(data[n]) if exact[n] else data[n] for n in exact})
 
 
-def plan_lines(plan: "Plan") -> Iterator[PlanLine]:
-    """Yield the rows of a plan table: what is proved, where the budget goes, what is expected."""
-    yield from _proved(plan)
-    yield from _machinery(plan)
-    yield from _expected(plan)
-
-
-def _proved(plan: "Plan") -> Iterator[PlanLine]:
-    pair = f"epsilon {float(plan.epsilon):g}, delta {float(plan.delta):g}"
-    yield PlanLine("privacy: proved", pair, f"replace-one, per {plan.unit}; any stream")
-    yield PlanLine(
-        "monitor's budget", f"epsilon {float(plan.epsilon_monitor):.4g}", "once, for all rounds"
-    )
-    each = f"epsilon {float(plan.epsilon_selector):.4g}, delta {float(plan.delta_selector):.3g}"
-    if plan.cap is not None:
-        why = f"each; a user's rounds are read by at most {plan.cap}"
-    else:
-        why = "each epoch reads its own rounds: releases are unlimited"
-    yield PlanLine("selector's budget", each, why)
-
-
-def _machinery(plan: "Plan") -> Iterator[PlanLine]:
-    shapes = ", ".join(f"{count:,} of {n}" for n, count in plan.leaves.items())
-    yield PlanLine("trees x leaves", shapes, "copies of the class's learner")
-    limits = " / ".join(f"{count:,}" for count in _few(plan.thresholds))
-    yield PlanLine(
-        "monitor", f"mistakes of the published rule >= {limits}", "then the trees are queried"
-    )
-    yield PlanLine("selector", plan.selector, f"needs about {plan.votes_needed} votes")
-    yield PlanLine("check every", f"{plan.check_every:,} rounds", "a public schedule")
-    if plan.cap is not None:
-        yield PlanLine("rounds a user", f"at most {plan.cap}", "later ones are null rounds")
-    yield PlanLine("horizon", f"{plan.horizon:,} rounds", "then the last rule stands")
-
-
-def _few(several: Sequence[int]) -> Sequence[int]:
-    """Return all of them, or the first and the last."""
-    return several if len(several) < 6 else [several[0], several[-1]]
-
-
-def _expected(plan: "Plan") -> Iterator[PlanLine]:
-    if plan.expected_mistakes is None:
-        yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
-        return
-    yield PlanLine(
-        "utility: heuristic",
-        f"about {plan.expected_mistakes:,} mistakes a change of rule",
-        "when some rule of the class fits the stream",
-    )
-    yield PlanLine(
-        "firings without release", f"{plan.refusal:.1%}", "then votes are collected anew"
-    )
-    if plan.vacuous:
-        yield VACUOUS
-
-
 def delta_warning(delta: Fraction, horizon: int) -> str | None:
     """Say that a delta is so large that some record might be published as it is; None if not."""
     # Publishing each record with probability delta would be (0, delta)-private: with so many
@@ -230,3 +211,24 @@ def checked_change_cost(change_cost: Real) -> Fraction:
             "mistakes one change of rule is worth"
         )
     return exact
+
+
+# A `min_rate` that the learner finds itself; one that is given is rounded to thousandths.
+AUTO_RATE = "auto"
+THOUSANDTHS = 1000
+
+
+def checked_min_rate(min_rate: Real | str) -> str:
+    """Return a `min_rate` as text: "auto", or an exact fraction above 0 and at most 1/2."""
+    if min_rate == AUTO_RATE:
+        return AUTO_RATE
+    try:
+        rate = Fraction(str(min_rate)).limit_denominator(THOUSANDTHS)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        rate = Fraction(0)
+    if not 0 < rate <= Fraction(1, 2):
+        raise BadParameter(
+            f"min_rate must be above 0 and at most 0.5, or 'auto', not {min_rate}: it is the "
+            "positive rate above which a cause is worth publishing, or a rule worth predicting"
+        )
+    return str(rate)

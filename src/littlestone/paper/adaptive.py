@@ -38,7 +38,7 @@ from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, decode, encode
 from littlestone._learners.base import ChangedState, EventLearner, StateData
 from littlestone._learners.loop import BallotWatcher, Publish, Runner
-from littlestone._learners.plan_table import PlanLine, PlanTable, planned_delta, planned_epsilon
+from littlestone._learners.plan_table import PlanTable, planned_delta, planned_epsilon
 from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Selection
@@ -245,29 +245,13 @@ class EveryRoundPlan(PlanTable):
         """Tell whether a release needs more mistakes than there are rounds."""
         return self.mistakes_needed is None or self.mistakes_needed >= self.horizon
 
-    def lines(self) -> Iterator[PlanLine]:
-        """Yield the rows of the plan table."""
-        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
-        yield PlanLine("privacy: proved", pair, "replace-one, per event; any stream")
-        yield PlanLine("releases", f"{self.horizon:,}", "one a round: they add up")
-        yield PlanLine("trees", f"{self.trees:,} of one leaf", "a fresh forest at every round")
-        yield PlanLine("votes a release needs", f"{self.votes_needed:,}", "for 99 %")
+    def _own_lines(self) -> Iterator[tuple[str, str, str]]:
+        yield "releases", f"{self.horizon:,}", "one a round: they add up"
+        yield "trees", f"{self.trees:,} of one leaf", "a fresh forest at every round"
+        yield "votes a release needs", f"{self.votes_needed:,}", "for 99 %"
         if self.mistakes_needed is not None:
-            yield PlanLine(
-                "mistakes needed", f"about {self.mistakes_needed:,}", "several may share a tree"
-            )
-        yield PlanLine(
-            "first release at round", f"{self.first:,}", "earlier there are too few votes"
-        )
-        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-        if self.vacuous:
-            yield PlanLine(
-                "vacuous",
-                "a release needs more mistakes than there are rounds",
-                "the first rule will stand: plan for more rounds or a larger epsilon, or use DPSOA",
-            )
-        else:
-            yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
+            yield "mistakes needed", f"about {self.mistakes_needed:,}", "several may share a tree"
+        yield "first release at round", f"{self.first:,}", "earlier there are too few votes"
 
 
 def _rounds_to_reach(some: int, trees: int) -> int | None:

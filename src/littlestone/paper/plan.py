@@ -9,7 +9,6 @@ from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._learners.forest import Root
 from littlestone._learners.plan import SELECTORS, flat_or_mixed
 from littlestone._learners.plan_table import (
-    PlanLine,
     PlanTable,
     planned_delta,
     planned_epsilon,
@@ -46,7 +45,8 @@ class PaperPlan(PlanTable):
     horizon : int
         The number of rounds T.
     unit : {"event", "user"}
-        What is protected: one round, or all rounds of a user, without a limit on them.
+        What is protected: one round, or all rounds of a user; without a cap, as all of them go to
+        one tree (Theorem 7, "Users").
     releases : int
         The paper's c.
     threshold : int
@@ -236,19 +236,14 @@ class PaperPlan(PlanTable):
             unit=self.unit,
         )
 
-    def lines(self) -> Iterator[PlanLine]:
-        """Yield the rows of the plan table."""
-        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
-        yield PlanLine("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
+    def _own_lines(self) -> Iterator[tuple[str, str, str]]:
         half = f"epsilon {float(self.epsilon / 2):.4g}"
-        yield PlanLine("sparse vector", half, "once, for all rounds")
-        yield PlanLine("selections", half, f"shared by {self.releases} releases: they add up")
+        yield "sparse vector", half, "once, for all rounds"
+        yield "selections", half, f"shared by {self.releases} releases: they add up"
         shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
-        yield PlanLine("trees x leaves", shapes, "copies of the class's learner")
-        yield PlanLine("monitor", f"lost votes >= {self.threshold:,}", "then a rule is selected")
-        yield PlanLine("check every", f"{self.check_every:,} rounds", "a public schedule")
-        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-        yield PlanLine("utility: heuristic", "no prediction", "measure it on synthetic streams")
+        yield "trees x leaves", shapes, "copies of the class's learner"
+        yield "monitor", f"lost votes >= {self.threshold:,}", "then a rule is selected"
+        yield "check every", f"{self.check_every:,} rounds", "a public schedule"
 
 
 def _releases(cls: HypothesisClass, epsilon: Real, releases: int | None) -> int:
