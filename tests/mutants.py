@@ -858,8 +858,8 @@ MUTANTS = [
     Mutant(
         "a known key is learned again",
         "_store/store.py",
-        "one = None if key is None else self._known_or_not(key, digest)",
-        "one = None",
+        "receipt = self._known(key, digest)",
+        "receipt = None",
         "store/test_store.py",
     ),
     Mutant(

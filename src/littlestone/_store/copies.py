@@ -30,7 +30,7 @@ from littlestone._store.files import (
     serialized,
     step_generation,
 )
-from littlestone._store.serialization import OLD_COPY, BadStore, OldCopy, Seal, run_name
+from littlestone._store.serialization import OLD_COPY, BadStore, OldCopy, Seal
 
 
 class CopyMark(NamedTuple):
@@ -90,25 +90,6 @@ def back_up(path: Path, copy: Path) -> CopyMark:
     """Copy a store as it is after its last commit, also while another process writes it.
 
     The copy appears whole and marked, or not at all. Nothing is written to the original.
-
-    Parameters
-    ----------
-    path
-        The store.
-    copy
-        Where the copy is to be. A file there is never replaced.
-
-    Returns
-    -------
-    CopyMark
-        What the copy says of itself.
-
-    Raises
-    ------
-    BadStore
-        If the file is not a sound store, or one that may not go on: nor may its copy.
-    FileExistsError
-        If there is a file at `copy`.
     """
     path = database_file(path)
     if copy.exists():
@@ -136,34 +117,11 @@ def _marked_copy(path: Path, db: sqlite3.Connection, seal: Seal) -> tuple[CopyMa
     return mark, serialized(fill)
 
 
-def run_in(path: Path) -> str:
-    """Return the public name of the learner in a file, which is the same in all of its copies."""
-    return read_file(database_file(path), lambda db, seal: run_name(seal.key))
-
-
 def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -> int:
     """Make a backup copy the file in which its learner goes on, and the original one that does not.
 
-    Parameters
-    ----------
-    copy
-        The backup copy.
-    original
-        Where the original is; by default where it was when it was copied.
-    lost
-        The original cannot be reached. The operator promises what then cannot be checked: it never
-        goes on, and it has published nothing since the copy was made.
-
-    Returns
-    -------
-    int
-        The rounds that the learner has.
-
-    Raises
-    ------
-    BadStore
-        If it is not a copy, or the original is another learner, has gone on since, was handed over
-        to another copy, or is not there.
+    If the original is `lost`, the operator promises what cannot be checked: it never goes on, and it
+    has published nothing since the copy was made.
     """
     copy = database_file(copy)
     with _transaction(copy) as (db, seal):

@@ -128,21 +128,7 @@ class Published(NamedTuple):
 
 
 class Store(ForwardOnly):
-    """Keep a learner in a file: what it has published is there. See `create` and `open_store`.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    db : sqlite3.Connection
-        A connection that may write to it.
-    about : RunConfig
-        How the learner was begun.
-    learner : PrivateLearner
-        The learner.
-    seal : Seal
-        The checksum of the file, with the key of the learner.
-    """
+    """Keep a learner in a file: what it has published is there. See `create` and `open_store`."""
 
     def __init__(
         self,
@@ -180,13 +166,13 @@ class Store(ForwardOnly):
 
     def _public(self) -> Published:
         self._spent = self.spent
-        found = _public_side(self.learner, self.guarantee, self._spent)
+        public = _public_side(self.learner, self.guarantee, self._spent)
         if not isinstance(self.learner, PrivateCauses):
-            return found
+            return public
         key = len(self.learner.windows), len(self.learner.releases)
         if self._evidence[0] != key:
             self._evidence = key, _evidence_of(self.learner)
-        return found._replace(evidence=self._evidence[1])
+        return public._replace(evidence=self._evidence[1])
 
     @property
     def repeats(self) -> int:
@@ -226,21 +212,8 @@ class Store(ForwardOnly):
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
-    def known(self, key: str, digest: bytes) -> Receipt | None:
-        """Return the receipt of a batch with this key, if there was one.
-
-        Parameters
-        ----------
-        key : str
-            The key.
-        digest : bytes
-            Identifies the rows.
-
-        Raises
-        ------
-        KeyConflict
-            If the batch with this key held other rows.
-        """
+    def _known(self, key: str | None, digest: bytes) -> Receipt | KeyConflict | None:
+        """Return the receipt of a batch with this key, if there was one, or its refusal."""
         row = self._db.execute(
             "SELECT digest, first, rounds, nulls FROM batches WHERE key = ?", [key]
         ).fetchone()
@@ -249,7 +222,7 @@ class Store(ForwardOnly):
         # Equal keys for different rows are an error of the client: an answer "known" would lose
         # rows.
         if row[0] != digest:
-            raise KeyConflict(f"the key {key!r} was used for other rows: choose a new one")
+            return KeyConflict(f"the key {key!r} was used for other rows: choose a new one")
         return Receipt(row[1], row[2], row[3], again=True)
 
     def learn(
@@ -260,33 +233,12 @@ class Store(ForwardOnly):
         digest: bytes = b"",
         source: Source | None = None,
     ) -> Receipt:
-        """Learn a block of rows in one transaction; what is published afterwards is on disk.
-
-        Parameters
-        ----------
-        block : Block or RemoteBlock
-            The rows. Those that are null rounds already stay null rounds.
-        key : str, optional
-            Names the rows: with a key that is known they are not learned again.
-        digest : bytes
-            Identifies the rows.
-        source : Source, optional
-            How far a file is learned then.
-
-        Raises
-        ------
-        KeyConflict
-            If the key names other rows.
-        StoreLost
-            If another process has opened the file since.
-        BadStore
-            If the batch could not be committed; then this store goes no further.
-        """
+        """Learn a block of rows in one transaction; what is published afterwards is on disk."""
         # One path for one batch and for many, so that both have the same guarantees.
-        (found,) = self.learn_all([KeyedBatch(block, key, digest)], source)
-        if isinstance(found, KeyConflict):
-            raise found
-        return found
+        (receipt,) = self.learn_all([KeyedBatch(block, key, digest)], source)
+        if isinstance(receipt, KeyConflict):
+            raise receipt
+        return receipt
 
     def learn_all(
         self, batches: Iterable[KeyedBatch], source: Source | None = None
@@ -295,29 +247,22 @@ class Store(ForwardOnly):
 
         A batch whose key was used for other rows gets its refusal, and the others their receipts.
         If anything fails, nothing is kept, and this store goes no further (`_take`).
-
-        Parameters
-        ----------
-        batches : iterable of KeyedBatch
-            The batches.
-        source : Source, optional
-            How far a file is learned then.
         """
         # Here, too, and not only where stores are opened: nothing is learned that was not drawn.
         if not self.published.rounds:
             refuse_uncharged(self)
-        found: list[Receipt | KeyConflict] = []
+        receipts: list[Receipt | KeyConflict] = []
         with self._transaction():
             # Rounds are counted from what is committed: `_take` compares them with the learner.
             rounds = self.published.rounds
             for block, key, digest in batches:
-                one = None if key is None else self._known_or_not(key, digest)
-                if one is None:
-                    one = self._take(block, rounds)
-                    rounds += one.rounds
+                receipt = self._known(key, digest)
+                if receipt is None:
+                    receipt = self._take(block, rounds)
+                    rounds += receipt.rounds
                     if key is not None:
-                        self._remember(key, digest, one)
-                found.append(one)
+                        self._remember(key, digest, receipt)
+                receipts.append(receipt)
             if source is not None:
                 self._write_source(source)
             # With known batches only, nothing has changed and there is nothing to commit.
@@ -325,13 +270,7 @@ class Store(ForwardOnly):
                 self._commit()
         # Outside of the transaction: SQLite folds nothing in while one is open.
         self._fold_in()
-        return found
-
-    def _known_or_not(self, key: str, digest: bytes) -> Receipt | KeyConflict | None:
-        try:
-            return self.known(key, digest)
-        except KeyConflict as error:
-            return error
+        return receipts
 
     def _take(self, block: Block | RemoteBlock, rounds: int) -> Receipt:
         """Learn a block after so many rounds, to be committed."""
@@ -545,24 +484,8 @@ def open_store(
 ) -> Store:
     """Open a store for writing: a move. Whoever held it may not commit any more.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    noise : Noise, optional
-        Only for tests.
-    after : int, optional
-        Take the file over only from the process of that generation: whoever lost a connection may
-        go on, but not take the file back from another.
-    engine : Engine, optional
-        Where the trees are to grow.
-
-    Raises
-    ------
-    BadStore
-        If it is no store, or damaged, or an old copy.
-    StoreLost
-        If it is of another generation than `after`.
+    With `after`, only from the process of that generation: whoever lost a connection may go on, but
+    not take the file back from another. `noise` is for tests.
     """
 
     def made(about: RunConfig) -> PrivateLearner:
@@ -663,13 +586,7 @@ class StoreView(NamedTuple):
 
 
 def read_store(path: Path) -> StoreView:
-    """Look into a store without taking it over.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """Look into a store without taking it over."""
     return read_file(database_file(path), _view)
 
 
