@@ -19,7 +19,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 MARKERS = {
     "ray/test_engine.py": pytest.mark.ray,
     "service/test_page.py": pytest.mark.browser,
-    "service/test_index_page.py": pytest.mark.browser,
     "report/test_browser.py": pytest.mark.browser,
     "audit/test_audit.py": pytest.mark.audit,
 }

@@ -42,7 +42,7 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 ROUTES = [
     ("GET", "/hypothesis"), ("GET", "/releases"), ("GET", "/evidence"), ("GET", "/guarantee"),
-    ("GET", "/ready"), ("GET", "/live"), ("GET", "/ready"), ("GET", "/metrics"),
+    ("GET", "/live"), ("GET", "/ready"), ("GET", "/metrics"),
     ("GET", "/private/metrics"), ("GET", "/private/trace"), ("POST", "/predict"),
     ("POST", "/rounds"),
 ]  # fmt: skip
