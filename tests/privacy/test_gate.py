@@ -163,7 +163,7 @@ def test_the_schedule_hears_public_things_only() -> None:
     heard: list[tuple[int, int]] = []
 
     def threshold(ages: Any, refusals: int) -> int:
-        heard.extend((int(age), refusals) for age in ages)
+        heard.append((int(ages), refusals))
         return 2
 
     gate = climbing_gate(ScriptedNoise({}), schedule=Climbing(threshold), check_every=4)

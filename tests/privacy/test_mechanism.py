@@ -364,13 +364,13 @@ def test_a_check_whose_noise_failed_can_be_tried_again() -> None:
         failures = 1
 
         def laplace(self, scale: Fraction, at: Address) -> int:
-            raise AssertionError("checks draw in runs")
+            raise AssertionError("a check asks for less")
 
-        def first_exceeding(self, *run: Any, **options: Any) -> int | None:
+        def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
             if self.failures:
                 self.failures -= 1
                 raise OSError("no randomness")
-            return super().first_exceeding(*run, **options)
+            return False
 
         def geometric(self, scale: Fraction, at: Address) -> int:
             return 0

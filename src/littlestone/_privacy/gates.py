@@ -14,7 +14,7 @@ releases are unlimited (after Asi, Feldman, Koren and Talwar 2023).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -151,17 +151,22 @@ class Gate(Mechanism, Generic[Scores]):
 
         After a draw the caller discards all rounds up to its check.
         """
-        counts = whole_numbers(losses, "losses", least=0)
+        # One check is made without arrays, which would take longer than all else.
+        counts: Sequence[int] | npt.NDArray[np.int64]
+        if len(losses) == 1:
+            counts = [largest := whole(losses[0], "losses", least=0)]
+        else:
+            counts = whole_numbers(losses, "losses", least=0)
+            largest = int(counts.max(initial=0))
         # A larger loss than rounds can have would break the sensitivity that the monitor requires.
-        if len(counts) and counts.max() > self.check_every * self.largest_loss:
-            raise BadParameter(f"a loss of {counts.max()} in {self.check_every} rounds")
+        if largest > self.check_every * self.largest_loss:
+            raise BadParameter(f"a loss of {largest} in {self.check_every} rounds")
         with self._step:
             done = 0
             while done < len(counts):
                 # The monitor sees one window at a time, and a part never crosses its end.
                 to_age = self.checks_to_epoch_end
                 part = counts[done : done + min(self._to_window_end, to_age)]
-                # One age is a number, which is ten times as fast as an array of one.
                 checks = np.arange(1, len(part) + 1) if len(part) > 1 else 1
                 ages = self.window_age + self.check_every * checks
                 fired = self._monitor.advance(part, self.schedule.limits(ages))

@@ -6,6 +6,7 @@ Proofs: docs/guarantee.md, Theorems 2 and 3.
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
@@ -71,35 +72,29 @@ class MistakesMonitor(Monitor):
         if len(fresh) != len(limits):
             raise BadParameter(f"{len(fresh)} checks and {len(limits)} thresholds")
         with self._step:
-            return self.advance(fresh, limits)
+            return self.advance(fresh, limits if len(limits) > 1 else sum(limits))
 
-    def advance(self, fresh: Gaps, limits: Gaps | int) -> int | None:
+    def advance(self, fresh: Sequence[int] | Gaps, limits: Gaps | int) -> int | None:
         """Make checks of whole numbers in a row, as `run` does, in the step of whoever owns this."""
-        if not len(fresh):
-            return None
         # Theorem 3: the query is the sum since the epoch began, so one replaced round shifts it by a
         # constant from its check on.
-        sums = self._mistakes + np.cumsum(fresh)
-        fired = self._first_exceeding(sums, limits)
+        if len(fresh) == 1:
+            last = self._mistakes + int(fresh[0])
+            # Theorem 3 asks for the threshold noise in every comparison: it pays for every "no".
+            gap, at = int(limits) + self._threshold_noise() - last, ("query", self.checks, 0)
+            fired = 0 if self._noise.exceeds(gap, self._query_scale, at, one_sided=True) else None
+        elif len(fresh):
+            sums = self._mistakes + np.cumsum(fresh)
+            gaps = limits + self._threshold_noise() - sums
+            last, scale = int(sums[-1]), self._query_scale
+            fired = self._noise.first_exceeding(gaps, scale, self.checks, one_sided=True)
+        else:
+            return None
         # Nothing is counted before its noise is drawn: a run that failed can be tried again.
-        self._mistakes = int(sums[-1])
+        self._mistakes = last
+        self.checks += len(fresh) if fired is None else fired + 1
         if fired is not None:
             self._begin_epoch()
-        return fired
-
-    def _first_exceeding(self, queries: Gaps, thresholds: Gaps | int) -> int | None:
-        """Return the first index at which a noisy query exceeds the noisy threshold."""
-        # Theorem 3 asks for the threshold noise in every comparison: it pays for every "no".
-        gaps = thresholds + self._threshold_noise() - queries
-        scale, one_sided = self._query_scale, self._one_sided
-        fired: int | None
-        if len(gaps) == 1:
-            # The same draw without arrays, which take longer than all else in a check of one.
-            at = ("query", self.checks, 0)
-            fired = 0 if self._noise.exceeds(int(gaps[0]), scale, at, one_sided) else None
-        else:
-            fired = self._noise.first_exceeding(gaps, scale, self.checks, one_sided)
-        self.checks += len(queries) if fired is None else fired + 1
         return fired
 
     def restart(self) -> None:
