@@ -226,10 +226,14 @@ def code_lines(text: str, tree: ast.Module) -> set[int]:
 
 # What a row is on its way from a file to a rule, counted by hand: who adds one adds it here.
 SHAPES_OF_A_ROW = (
-    "bytes of a file, cells of a frame or of a message",
-    "table: columns of cells",
-    "Rounds: dictionary-coded columns, labels, users",
-    "losses and scores",
+    "Chunk: bytes of a file",
+    "Split: cells of its lines",
+    "Piece: values and labels of one format",
+    "Block: one array a column, labels, users",
+    "Rounds: what the class can read",
+    "CodedRounds: dictionary-coded columns, for causes",
+    "losses, and the cells of the evidence",
+    "RoutedBatch: the rounds of a tree",
     "key",
     "rule",
 )
