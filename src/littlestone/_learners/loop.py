@@ -15,15 +15,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from littlestone._classes.base import HypothesisClass, kinds_of, predict_row
-from littlestone._hypotheses.rows import Batch, as_batch
+from littlestone._classes.base import kinds_of, predict_row
+from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask
-from littlestone._learners.base import ChangedState, Release, StateData
+from littlestone._learners.base import Release, StateData
 from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
 from littlestone._learners.tuning import fallbacks_of, is_narrower
 from littlestone._privacy.settling import Settling
@@ -44,38 +43,6 @@ NEVER_DUE = 1 << 62
 Publish = Callable[[int, Hypothesis], None]
 # Called with the number of rounds so far, the votes, and whether a key was drawn. Private.
 BallotWatcher = Callable[[int, Mapping[Hypothesis, int], bool], None]
-
-
-class EpochState(Protocol):
-    """Describe what is learned in an epoch: a forest, the mistakes of rules, rows. Private."""
-
-    cls: HypothesisClass
-
-    @property
-    def votes(self) -> Mapping[Hypothesis, int]:
-        """Return how many votes each rule has, for the data owner."""
-
-    @property
-    def ballot(self) -> Any:
-        """Return the scores for the draw."""
-
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> object:
-        """Learn a batch of rounds."""
-
-    def named(self, key: bytes) -> Hypothesis:
-        """Return the rule of a key that was drawn."""
-
-    def restart(self, published: Hypothesis) -> None:
-        """Discard all rounds, and start from the published rule."""
-
-    def get_state(self) -> StateData:
-        """Return what is not in parts."""
-
-    def unsaved(self) -> ChangedState:
-        """Return what has changed since the last call; it is assumed to be saved now."""
-
-    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        """Load a saved state. Only called on a fresh object."""
 
 
 class Runner(ABC):
