@@ -90,6 +90,25 @@ def back_up(path: Path, copy: Path) -> CopyMark:
     """Copy a store as it is after its last commit, also while another process writes it.
 
     The copy appears whole and marked, or not at all. Nothing is written to the original.
+
+    Parameters
+    ----------
+    path : Path
+        The store.
+    copy : Path
+        Where the copy is to be. A file there is never replaced.
+
+    Returns
+    -------
+    CopyMark
+        What the copy says of itself.
+
+    Raises
+    ------
+    BadStore
+        If the file is not a sound store, or one that may not go on: nor may its copy.
+    FileExistsError
+        If there is a file at `copy`.
     """
     path = database_file(path)
     if copy.exists():
@@ -120,8 +139,26 @@ def _marked_copy(path: Path, db: sqlite3.Connection, seal: Seal) -> tuple[CopyMa
 def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -> int:
     """Make a backup copy the file in which its learner goes on, and the original one that does not.
 
-    If the original is `lost`, the operator promises what cannot be checked: it never goes on, and it
-    has published nothing since the copy was made.
+    Parameters
+    ----------
+    copy : Path
+        The backup copy.
+    original : Path, optional
+        Where the original is; by default where it was when it was copied.
+    lost : bool
+        The original cannot be reached. The operator promises what then cannot be checked: it never
+        goes on, and it has published nothing since the copy was made.
+
+    Returns
+    -------
+    int
+        The rounds that the learner has.
+
+    Raises
+    ------
+    BadStore
+        If it is not a copy, or the original is another learner, has gone on since, was handed over
+        to another copy, or is not there.
     """
     copy = database_file(copy)
     with _transaction(copy) as (db, seal):

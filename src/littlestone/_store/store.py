@@ -128,7 +128,21 @@ class Published(NamedTuple):
 
 
 class Store(ForwardOnly):
-    """Keep a learner in a file: what it has published is there. See `create` and `open_store`."""
+    """Keep a learner in a file: what it has published is there. See `create` and `open_store`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    db : sqlite3.Connection
+        A connection that may write to it.
+    about : RunConfig
+        How the learner was begun.
+    learner : PrivateLearner
+        The learner.
+    seal : Seal
+        The checksum of the file, with the key of the learner.
+    """
 
     def __init__(
         self,
@@ -233,7 +247,28 @@ class Store(ForwardOnly):
         digest: bytes = b"",
         source: Source | None = None,
     ) -> Receipt:
-        """Learn a block of rows in one transaction; what is published afterwards is on disk."""
+        """Learn a block of rows in one transaction; what is published afterwards is on disk.
+
+        Parameters
+        ----------
+        block : Block or RemoteBlock
+            The rows. Those that are null rounds already stay null rounds.
+        key : str, optional
+            Names the rows: with a key that is known they are not learned again.
+        digest : bytes
+            Identifies the rows.
+        source : Source, optional
+            How far a file is learned then.
+
+        Raises
+        ------
+        KeyConflict
+            If the key names other rows.
+        StoreLost
+            If another process has opened the file since.
+        BadStore
+            If the batch could not be committed; then this store goes no further.
+        """
         # One path for one batch and for many, so that both have the same guarantees.
         (receipt,) = self.learn_all([KeyedBatch(block, key, digest)], source)
         if isinstance(receipt, KeyConflict):
@@ -484,8 +519,24 @@ def open_store(
 ) -> Store:
     """Open a store for writing: a move. Whoever held it may not commit any more.
 
-    With `after`, only from the process of that generation: whoever lost a connection may go on, but
-    not take the file back from another. `noise` is for tests.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    noise : Noise, optional
+        Only for tests.
+    after : int, optional
+        Take the file over only from the process of that generation: whoever lost a connection may
+        go on, but not take the file back from another.
+    engine : Engine, optional
+        Where the trees are to grow.
+
+    Raises
+    ------
+    BadStore
+        If it is no store, or damaged, or an old copy.
+    StoreLost
+        If it is of another generation than `after`.
     """
 
     def made(about: RunConfig) -> PrivateLearner:
@@ -586,7 +637,13 @@ class StoreView(NamedTuple):
 
 
 def read_store(path: Path) -> StoreView:
-    """Look into a store without taking it over."""
+    """Look into a store without taking it over.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
     return read_file(database_file(path), _view)
 
 
