@@ -182,9 +182,9 @@ def test_a_watched_learner_waits_for_its_shards_once_a_batch(
 ) -> None:
     """Steps double from 256 rounds on after a firing, so a batch has several; the shards are asked
     for votes at its end, and at firings. The trace has the votes of one process there."""
-    asked, call = Counter[str | None](), sharded.ShardedForest._call_all
+    asked, call = Counter[str](), sharded.ShardedForest._call_all
 
-    def counted(self: sharded.ShardedForest, method: str | None) -> list[Any]:
+    def counted(self: sharded.ShardedForest, method: str) -> list[Any]:
         asked[method] += 1
         return call(self, method)
 
@@ -214,7 +214,7 @@ def test_a_watched_learner_waits_for_its_shards_once_a_batch(
 def test_a_shard_that_knows_nothing_says_so() -> None:
     cls, _ = CASES["points"]
     shard = Shard(ForestSpec(cls, (1, 1, 1), 7, "learns", False), range(1, 3))
-    for asked in (shard.votes, shard.standing, shard.changed):
+    for asked in (shard.votes, shard.changed):
         with pytest.raises(ShardRestarted):
             asked(1)
     shard.reset(1, 0, None, {})
@@ -228,10 +228,10 @@ def test_rows_of_trees_without_an_error_stay_where_they_are() -> None:
     sent = 0
 
     class Counting(Shard):
-        def learn(self, version: int, rows: Any, with_changes: bool) -> Any:
+        def learn(self, version: int, rows: Any) -> None:
             nonlocal sent
             sent += rows.size
-            return super().learn(version, rows, with_changes)
+            super().learn(version, rows)
 
     cls = ls.Points()
     plan = ls.Plan.practical(cls, 1, 1e-9, 10_000)

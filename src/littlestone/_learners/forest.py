@@ -18,7 +18,7 @@ fresh random bits, which the paper does not do.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -61,14 +61,6 @@ Root = Literal["learns", "dies"]
 
 # A rule is common when at least one in so many vertices holds it.
 MOST_COMMON = 16
-
-
-class VoteChange(NamedTuple):
-    """Record that after row `row` of the batch, tree `tree` votes for `vote`."""
-
-    row: int
-    tree: int
-    vote: Hypothesis | None
 
 
 class EpochStart(NamedTuple):
@@ -175,7 +167,7 @@ class Forest:
         leaf = below(self._leaves[tree], random_bits(self.seed, Purpose.LEAF, routes))
         return tree, leaf
 
-    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> list[VoteChange]:
+    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> None:
         """Learn a batch of rounds."""
         # Only trees in which a rule may be wrong are visited: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
@@ -190,18 +182,15 @@ class Forest:
         if len(wrong) < len(self._held):
             active |= self._uncommon(wrong)
         if not active:
-            return []
+            return
         trees, leaves = self.routed(routes)
         # Stable, so that the rows of a tree stay in the order of the rounds.
         order = np.argsort(trees.astype(np.uint32), kind="stable")
         starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
         routed = RoutedBatch(self.cls, batch, answers, order, wrong)
-        changes: list[VoteChange] = []
         for number in sorted(active):
             begin, end = starts[number], starts[number + 1]
-            changes += self._walk(number, routed, leaves[order[begin:end]], begin)
-        # By row: the runner has to know the votes as they were at each check.
-        return sorted(changes)
+            self._walk(number, routed, leaves[order[begin:end]], begin)
 
     def _common(self) -> list[Hypothesis]:
         """Return the rules that many vertices hold: worth an evaluation on every row."""
@@ -216,9 +205,7 @@ class Forest:
             if any(rule not in common for rule in tree.rules)
         }
 
-    def _walk(
-        self, number: int, routed: RoutedBatch, leaves: Indices, begin: int
-    ) -> Iterator[VoteChange]:
+    def _walk(self, number: int, routed: RoutedBatch, leaves: Indices, begin: int) -> None:
         """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
         at, end = begin, begin + len(leaves)
         while at < end:
@@ -237,7 +224,6 @@ class Forest:
             if after != before:
                 _exchange(self._voted, [before], [after])
                 self._recount(before, after)
-                yield VoteChange(routed.row(found), number, after)
             at = found + 1
 
     def _recount(self, *rules: Hypothesis | None) -> None:

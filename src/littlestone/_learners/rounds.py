@@ -10,7 +10,7 @@ the state that is to learn them.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +46,11 @@ from littlestone.errors import BadColumn, BadExample
 
 Numbers = npt.NDArray[np.integer[Any]]
 
-Report = TypeVar("Report", covariant=True)
 
-
-class Learnable(Protocol[Report]):
+class Learnable(Protocol):
     """Describe what can learn rows."""
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> Report:
+    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
         """Learn a batch of rounds."""
 
 
@@ -69,11 +67,8 @@ class RoundBatch(Protocol):
     def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
         """Return the numbers of the rounds that a rule gets wrong, in order."""
 
-    def update(self, state: Learnable[Report]) -> Report:
-        """Let `state` learn the rounds; return what it reports, by row."""
-
-    def number_of(self, row: int) -> int:
-        """Return the number of the round of a row."""
+    def update(self, state: Learnable) -> None:
+        """Let `state` learn the rounds."""
 
     def copied(self) -> "RoundBatch":
         """Return the same rounds in arrays of their own, for keeping."""
@@ -112,13 +107,9 @@ class Rounds(NamedTuple):
         """Return the rounds that a rule gets wrong."""
         return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
 
-    def update(self, state: Learnable[Report]) -> Report:
-        """Let `state` learn the rounds; return what it reports, by row."""
-        return state.learn(self.batch, self.answers, self.route)
-
-    def number_of(self, row: int) -> int:
-        """Return the number of the round of a row."""
-        return int(self.number[row])
+    def update(self, state: Learnable) -> None:
+        """Let `state` learn the rounds."""
+        state.learn(self.batch, self.answers, self.route)
 
     def here(self) -> "Rounds":
         """Return the rows themselves."""

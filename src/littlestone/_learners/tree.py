@@ -122,10 +122,6 @@ class RoutedBatch:
         self._cls, self._batch, self._answers, self._order = cls, batch, answers, order
         self._errors = {rule: np.flatnonzero(mask[order]).tolist() for rule, mask in wrong.items()}
 
-    def row(self, place: int) -> int:
-        """Return the row at a place."""
-        return int(self._order[place])
-
     def example(self, place: int) -> tuple[object, bool]:
         """Return the example and the label at a place."""
         row = self._order[place]

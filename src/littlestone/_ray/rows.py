@@ -47,7 +47,6 @@ from littlestone._learners.rounds import (
     NO_USER,
     Learnable,
     Numbers,
-    Report,
     Rounds,
     readable_rounds,
     usable_rounds,
@@ -623,15 +622,11 @@ class RemoteRounds:
             part = part.taken(self._within[part.number])
         return part._replace(number=self._first + part.number)
 
-    def update(self, memory: Learnable[Report]) -> Report:
+    def update(self, memory: Learnable) -> None:
         """Let a forest in shards learn the rounds, where they are."""
         if not isinstance(memory, LearnsRemotely):
             raise TypeError("remote rows require a forest on the cluster")
-        return cast(Report, memory.learn_remote(self))
-
-    def number_of(self, row: int) -> int:
-        """Return the number of a round: shards report rounds, not rows."""
-        return row
+        memory.learn_remote(self)
 
     def copied(self) -> "RemoteRounds":
         """Return the same rounds: the cluster keeps them as long as there is a reference."""

@@ -5,7 +5,7 @@ the driver keeps which trees are *active*: those on which that rule has erred. R
 are not sent. Messages are sent without waiting, a few ahead, and votes are counted when they are
 needed.
 
-Promises: the same votes and changes as one forest, whatever the number of shards. A lost shard is
+Promises: the same votes as one forest, whatever the number of shards. A lost shard is
 reset to its saved trees (what was committed, or later) and given the rows since; all shards are, if
 one message fails. The gate does not notice, because a forest draws no noise (docs/guarantee.md,
 Theorem 13). Every call carries the version of the last reset: a shard that Ray has restarted knows
@@ -14,9 +14,9 @@ of none, and raises `ShardRestarted`.
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import ChangedState, StateData
-from littlestone._learners.forest import EpochStart, Forest, Root, Routes, VoteChange
+from littlestone._learners.forest import EpochStart, Forest, Root, Routes
 from littlestone._learners.rounds import Rounds
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import ClusterLost, Ray, task_cause
@@ -73,31 +73,22 @@ class Shard:
         self._forest.regrow(parts)
         self._version = version
 
-    def learn(self, version: int, rows: Rounds, with_changes: bool) -> list[VoteChange]:
+    def learn(self, version: int, rows: Rounds) -> None:
         """Learn rows."""
         # A message to an earlier version must not reach the trees: its rows are sent again.
-        changes = rows.update(self._checked_forest(version))
-        if not with_changes:
-            return []
-        return [change._replace(row=rows.number_of(change.row)) for change in changes]
+        rows.update(self._checked_forest(version))
 
-    def fetch(
-        self, version: int, schema: ColumnSchema, refs: list[Any], index: int, with_changes: bool
-    ) -> list[VoteChange]:
+    def fetch(self, version: int, schema: ColumnSchema, refs: list[Any], index: int) -> None:
         """Learn rows from the object store."""
         import ray
 
         self._checked_forest(version)  # before fetching, which is not needed after a restart
         stored: StoredRows = ray.get(refs[index])
-        return self.learn(version, stored.rounds(schema), with_changes)
+        self.learn(version, stored.rounds(schema))
 
     def votes(self, version: int) -> Counter[Hypothesis]:
         """Return how many of the trees vote for each rule."""
         return Counter(self._checked_forest(version).votes)
-
-    def standing(self, version: int) -> list[Hypothesis | None]:
-        """Return the vote of each of the trees."""
-        return self._checked_forest(version).standing
 
     def changed(self, version: int) -> dict[int, bytes]:
         """Return the states of the trees that have changed since the last call, to be saved."""
@@ -123,9 +114,7 @@ class Message:
     """Hold rows for the shards, and their replies."""
 
     rows: list[Rounds] | RemoteRounds
-    with_changes: bool = False
     refs: list[Any] = field(default_factory=list)
-    changes: list[list[VoteChange]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -155,7 +144,7 @@ class ShardedForest:
         self._begin(start)
 
     def _begin(self, rule: Hypothesis) -> None:
-        """Let all trees hold one rule; no shard is with_changes before one of them is active."""
+        """Let all trees hold one rule; no shard is asked before one of them is active."""
         self._rule = rule
         self.active = np.zeros(len(self._spec.leaves), dtype=bool)
         self._is_reset, self._cleared = False, True
@@ -188,13 +177,6 @@ class ShardedForest:
         """Return the votes by key. Private."""
         return {rule.key: votes for rule, votes in self.votes.items()}
 
-    @property
-    def standing(self) -> Sequence[Hypothesis | None]:
-        """Return the vote of each tree, in their order. Private."""
-        if not self._is_reset and self._waiting is None:
-            return [self._rule] * len(self._spec.leaves)
-        return [vote for shard in self._call_all("standing") for vote in shard]
-
     def named(self, key: bytes) -> Hypothesis:
         """Return the rule of a key that some tree votes for."""
         return next(rule for rule in self.votes if rule.key == key)
@@ -203,13 +185,13 @@ class ShardedForest:
         """Return which trees are active, and in which shards they are."""
         return ShardRequest(self._spec.seed, self.active.copy(), self.bounds)
 
-    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> Iterator[VoteChange]:
-        """Learn a local batch, and return the changes of votes in the order of the rows."""
+    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> None:
+        """Learn a local batch."""
         # Active first: a row on which the epoch's rule errs is itself sent to its tree.
         share, wrong = self.share(), predict_rows(self.cls, self._rule, batch) != answers
         self.active[share.trees_of(routes[wrong])] = True
         if not self.active.any():
-            return iter(())
+            return
         trees = share.trees_of(routes)
         every = Rounds(batch, answers, np.arange(len(answers)), routes)
         message = Message(
@@ -218,15 +200,16 @@ class ShardedForest:
                 for first, end in pairwise(self.bounds)
             ]
         )
-        return self._enqueue(message)
+        self._enqueue(message)
 
-    def learn_remote(self, rounds: RemoteRounds) -> Iterator[VoteChange]:
-        """Learn remote rounds, and return the changes of votes as `learn` does."""
+    def learn_remote(self, rounds: RemoteRounds) -> None:
+        """Learn remote rounds."""
         if not self.active.all():
             self.active[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
-        return self._enqueue(Message(rounds)) if self.active.any() else iter(())
+        if self.active.any():
+            self._enqueue(Message(rounds))
 
-    def _enqueue(self, message: Message) -> Iterator[VoteChange]:
+    def _enqueue(self, message: Message) -> None:
         """Keep a message, and send the one before it, unless both can be joined."""
         # Small windows of one block are joined: a message costs milliseconds, whatever its size.
         joined = self._waiting and _join(self._waiting, message)
@@ -235,15 +218,8 @@ class ShardedForest:
             if self._rounds_since > MAX_REPLAYED_ROUNDS or len(self._since) > MAX_REPLAYED_MESSAGES:
                 self._save_changed()
         self._waiting, self._votes = joined or message, None
-        return self._changes(self._waiting)
 
-    def _changes(self, message: Message) -> Iterator[VoteChange]:
-        """Yield the changes of votes; only valid before more rows come."""
-        message.with_changes = True
-        self._call_all(None)
-        yield from sorted(change for answer in message.changes for change in answer)
-
-    def _call_all(self, method: str | None) -> list[Any]:
+    def _call_all(self, method: str) -> list[Any]:
         """Return the results of a method of every shard, after all rows so far."""
         for again in range(MAX_TRIES):
             try:
@@ -253,8 +229,6 @@ class ShardedForest:
                     self._reset_shards()
                 self._dispatch()
                 self._receive()
-                if method is None:
-                    return []
                 calls = [getattr(shard, method).remote(self._version) for shard in self.shards]
                 return list(self._ray.get(calls))
             except (ShardRestarted, self._ray.exceptions.RayError) as error:
@@ -266,9 +240,7 @@ class ShardedForest:
     def _receive(self) -> None:
         """Wait for the reply to every message: a shard that is alive may have missed one."""
         new = self._since[self._received :]
-        found = iter(self._ray.get([ref for message in new for ref in message.refs]))
-        for message in new:
-            message.changes = list(islice(found, len(message.refs)))
+        self._ray.get([ref for message in new for ref in message.refs])
         self._received = len(self._since)
 
     def _reset_shards(self) -> None:
@@ -298,15 +270,11 @@ class ShardedForest:
     def _send(self, message: Message) -> None:
         if isinstance(message.rows, list):
             pairs = zip(self.shards, message.rows, strict=True)
-            sent = [
-                shard.learn.remote(self._version, rows, message.with_changes)
-                for shard, rows in pairs
-                if rows.size
-            ]
+            sent = [shard.learn.remote(self._version, rows) for shard, rows in pairs if rows.size]
         else:
             schema, refs = message.rows.schema_ref, message.rows.scatter(self.share())
             sent = [
-                shard.fetch.remote(self._version, schema, refs, index, message.with_changes)
+                shard.fetch.remote(self._version, schema, refs, index)
                 for index, shard in enumerate(self.shards)
                 if self.active[self.bounds[index] : self.bounds[index + 1]].any()
             ]
