@@ -7,7 +7,7 @@
     that were released: so a margin, or a rate to beat, may be read from the evidence.
     Theorem_15: for one replaced row (e_v + eps, delta/(1 + delta)), where eps bounds what a row that leaves the loss
     alone costs the draw ([quiet]), and what monitor and draw cost together for one that does not ([loud]).
-    Theorem_15_constant: the code of today, one pair of costs for all epochs. Rows may be chosen on the way, for both
+    Theorem_15_constant: the code of today, one pair of costs for all epochs. Theorem_15_table: no monitor. Rows may be chosen on the way, for both
     worlds; two given streams are the case of [fixed] (Gate.v). Left out: that no smaller numbers will do. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
@@ -106,7 +106,7 @@ Proof.
     apply Forall_elt in Gx, Gy. destruct (public_ok g) as [PA PB _ _ _ _]. pose proof (costs_nonneg g).
     destruct (row_effects (A g) (B g) (al g) (be g) lowers (published (pub g)) ltac:(tauto) x y None None) as [S _];
       try tauto. split; [lia|exact S]. }
-  apply Gate_event with (touched := touched) (levy := e_v) (fee := fun g => Rmax 0 (eps - sigma g)); auto; try lra.
+  apply Gate_event with (touched := touched) (levy := e_v) (fee := fun g => Rmax 0 (eps - sigma g)); try assumption; try lra.
   - intros s S. now apply Lemma_1_one_sided.
   - intros h u. apply noisy_law, laplace_law. lra.
   - intros h u. apply draw_law; auto.
@@ -174,7 +174,8 @@ Proof.
     apply Rle_trans with (e * (IZR miss / e)); [right; field; lra|]. apply Rmult_le_compat_l; lra. }
   assert (0 <= c) as C by (apply Rmult_le_pos; [apply (IZR_le 0); lia|left; now apply Rinv_0_lt_compat]).
   assert (0 <= (1 + c) * s) by (apply Rmult_le_pos; lra).
-  apply Theorem_15 with touched; try assumption.
+  refine (Theorem_15 lowers plan pub (fun _ => miss) (fun _ => alarm) cells counted e_v noise_scale delta
+    (Rmax (2 * s) (e + (1 + c) * s)) D _ Ev Sc Distinct Proper _ AtDraws _ _ _ rows rows' touched n G G' Once Row1).
   - eapply Rle_trans; [|apply Rmax_l]. lra.
   - intros h. lia.
   - intros h W. destruct (Constant h) as (-> & -> & ->). eapply Rle_trans; [|apply Rmax_l].
@@ -183,4 +184,30 @@ Proof.
     eapply Rle_trans; [|apply Rmax_r]. specialize (Monitor g).
     replace (s / IZR miss * IZR (miss + alarm)) with ((1 + c) * s) by (unfold c; rewrite plus_IZR; field; lra). lra.
   - intros g W. rewrite Most. eapply Rle_trans; [|apply Rmax_r]. specialize (Monitor g). lra.
+Qed.
+
+(** A finished table: no monitor, so neither misses nor false alarms cost it anything, and draws at public sizes. *)
+Corollary Theorem_15_table {pattern outcome} `{EqDec pattern} `{EqDec outcome}
+    (lowers : list pattern -> key pattern outcome -> bool) plan pub cells counted (s delta e_v noise_scale : R)
+    (rows rows' : list (event (V := list Z) (K := change pattern outcome)) -> list (row pattern outcome)) touched n :
+  0 <= s -> 0 <= delta -> 0 < e_v -> 2 / e_v <= noise_scale ->
+  (forall h, rate (pub h) * IZR (Z.max (positive (pub h)) (negative (pub h))) <= s) ->
+  (forall h, NoDup (cells h)) -> (forall h, proper (pub h)) ->
+  (forall h a, next plan h <> Draw -> published (pub (a :: h)) = published (pub h)) ->
+  good_stream pub rows -> good_stream pub rows' -> one_check rows rows' touched ->
+  (forall g, touched g = true -> one_row (rows g) (rows' g)) ->
+  let causes := causes_gate lowers plan pub (fun _ => 0%Z) (fun _ => 0%Z) cells counted noise_scale delta in
+  is_law (causes rows n) /\ close (e_v + 2 * s) (delta / (1 + delta)) (causes rows n) (causes rows' n).
+Proof.
+  intros S D Ev Sc Rate Distinct Proper AtDraws G G' Once Row1 causes.
+  refine (Theorem_15 lowers plan pub (fun _ => 0%Z) (fun _ => 0%Z) cells counted e_v noise_scale delta (2 * s)
+    D _ Ev Sc Distinct Proper _ AtDraws _ _ _ rows rows' touched n G G' Once Row1).
+  - lra.
+  - intros h. lia.
+  - intros h W. specialize (Rate h). rewrite mult_IZR. lra.
+  - intros g h _ _ _. specialize (Rate h). destruct (Proper h) as [PA PB Pr _ _ _]. simpl Z.max. unfold Rdiv.
+    rewrite Rmult_0_l, Rplus_0_l. eapply Rle_trans with (rate (pub h) * IZR (2 * Z.max (positive (pub h)) (negative (pub h)))).
+    + apply Rmult_le_compat_l; auto. apply IZR_le. lia.
+    + rewrite mult_IZR. lra.
+  - intros g _. simpl Z.max. unfold Rdiv. rewrite Rmult_0_l. lra.
 Qed.

@@ -1,4 +1,4 @@
-(** Lemma 16 of docs/guarantee.md: the sparse exponential draw of the causes learner, its keys known and unknown.
+(** Theorem 15 of docs/guarantee.md, steps 3 and 4: the sparse exponential draw of the causes learner, its keys known and unknown.
 
     How it corresponds. draws_close is about any two draws by weights. The learner draws a change, or None for none,
     whose weight is 1. Some changes are listed in public: drops of published causes, and whatever else is known before

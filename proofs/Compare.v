@@ -100,7 +100,7 @@ Proof.
   intros Once Row1. pose proof b_R as B.
   assert (0 <= s / IZR b) as Rate by (apply Rmult_le_pos; auto; left; now apply Rinv_0_lt_compat).
   assert (0 < IZR b / e) as Pos by (apply Rdiv_lt_0_compat; auto).
-  apply Gate_event with (touched := touched) (levy := 0) (fee := fun _ => 2 * s); auto; try lra.
+  apply Gate_event with (touched := touched) (levy := 0) (fee := fun _ => 2 * s); try assumption; try lra.
   - intros sc Sc. now apply Lemma_1_one_sided.
   - intros h u. apply ret_law.
   - intros h u. now apply compare_law.

@@ -1,4 +1,4 @@
-(** Lemma 15 of docs/guarantee.md: what one row does to the causes learner, src/littlestone/_learners/effect.py.
+(** Theorem 15 of docs/guarantee.md, step 1: what one row does to the causes learner, src/littlestone/_learners/effect.py.
 
     How it corresponds. A row lists patterns and has a label: None where it is normal, Some y where it has the outcome
     y; without outcomes there is one. The published rule is an or of keys, each a pattern and an outcome. Numbers are

@@ -209,10 +209,46 @@ Definition causes_draw (a delta : K) (units penalty : Z) (drops : list Z) (adds 
   : list K :=
   exponential a (causes_candidates delta units penalty drops adds).
 
-(** * Theorem 7: the gate in epochs, with unknown-domain selection
+(** * Theorem 7: the one gate
 
-   A row is the key that it is evidence for, or None; it is a mistake if that is not the published
-   key. Votes are those of the rows since the last firing, without the published key. *)
+   A schedule has a state: it says the threshold at an age of the monitor's window, how long windows and epochs are, and
+   what its state is after an epoch that ended with a firing or not, and with a key or not. The draw reads the rows since
+   the last one, the latest first. *)
+
+Definition reached (length : option nat) (age : nat) : bool :=
+  match length with None => false | Some n => (n <=? age)%nat end.
+
+Section Gate.
+Context {State Row : Type}.
+Variables (limit : State -> nat -> Z) (window epoch : State -> option nat).
+Variable after : State -> bool -> option Z -> State.
+Variable loss : Z -> Row -> Z.
+Variable draw : State -> Z -> list Row -> law (option Z).
+
+Fixpoint gate (a : K) (width : nat) (state : State) (published : Z) (noise : option Z) (count : Z)
+  (read : list Row) (window_age epoch_age : nat) (rows : list Row) : law (list (bool * option Z)) :=
+  match rows with
+  | [] => point []
+  | row :: rest =>
+      let now := (count + loss published row)%Z in
+      bind (monitor_check a width noise now (limit state (S window_age))) (fun answer =>
+        let (fired, r) := answer in
+        if fired || reached (epoch state) (S epoch_age) then
+          bind (draw state published (row :: read)) (fun key =>
+            bind (gate a width (after state fired key) (match key with None => published | Some k => k end)
+                    None 0%Z [] 0 0 rest)
+              (fun t => point ((true, key) :: t)))
+        else
+          let over := reached (window state) (S window_age) in
+          bind (gate a width state published (if over then None else Some r) (if over then 0%Z else now)
+                  (row :: read) (if over then O else S window_age) (S epoch_age) rest)
+            (fun t => point ((false, None) :: t)))
+  end.
+
+End Gate.
+
+(** A row is the key that it is evidence for, or None; it is a mistake if that is not the published key. The draw is
+    unknown-domain selection from the votes, without the published key; a refusal raises the threshold. *)
 
 Fixpoint vote (key : Z) (votes : list (Z * nat)) : list (Z * nat) :=
   match votes with
@@ -230,32 +266,18 @@ Definition mistake (published : Z) (row : option Z) : Z :=
 Definition without (published : Z) (votes : list (Z * nat)) : list (Z * nat) :=
   filter (fun kv => negb (fst kv =? published)%Z) votes.
 
-Fixpoint gate (a q : K) (accept : nat -> K) (width : nat) (threshold : nat -> nat -> Z)
-  (published : Z) (noise : option Z) (count : Z) (votes : list (Z * nat)) (age refusals : nat)
+Definition votes_gate (a q : K) (accept : nat -> K) (width : nat) (window epoch : option nat)
   (rows : list (option Z)) : law (list (bool * option Z)) :=
-  match rows with
-  | [] => point []
-  | row :: rest =>
-      let now := (count + mistake published row)%Z in
-      let ballot := voted row votes in
-      bind (monitor_check a width noise now (threshold (S age) refusals)) (fun answer =>
-        let (fired, r) := answer in
-        if fired then
-          bind (selection q accept (without published ballot)) (fun key =>
-            bind (gate a q accept width threshold
-                    (match key with None => published | Some k => k end)
-                    None 0%Z [] 0 (match key with None => S refusals | Some _ => O end) rest)
-              (fun t => point ((true, key) :: t)))
-        else
-          bind (gate a q accept width threshold published (Some r) now ballot (S age) refusals rest)
-            (fun t => point ((false, None) :: t)))
-  end.
+  gate (fun refusals age => 2 + Z.of_nat refusals - Z.of_nat age)%Z (fun _ => window) (fun _ => epoch)
+    (fun refusals _ key => match key with None => S refusals | Some _ => O end) mistake
+    (fun _ published read => selection q accept (without published (fold_right voted [] read)))
+    a width O 0%Z None 0%Z [] O O rows.
 
 End Laws.
 
 (** * The acceptance curve, in rationals (Theorem 5)
 
-   The same steps as [acceptance_curve] of privacy/selection.py; [growth_bits] and [bits] are the
+   The same steps as [acceptance_curve] of _privacy/selection.py; [growth_bits] and [bits] are the
    grids of q and of the probabilities. *)
 
 Section Curve.

@@ -432,14 +432,6 @@ Fixpoint run_by (average : (Z -> R) -> R) (l : list Z) (best : option Z) (top : 
       end
   end.
 
-Lemma run_is_run_by : forall l best top E, run s l n best top E
-    = run_by (mean (laplace s)) l best top E.
-Proof.
-  induction l as [|k l IH]; intros; simpl; auto. destruct (n k); auto. apply mean_ext. intros z.
-  cbv zeta.
-  destruct (top <? _)%Z; auto.
-Qed.
-
 Lemma mass_cons {A} keep (x : A) (q : R) (l : law real A) :
   mass real keep ((x, q) :: l) = (if keep x then q else 0) + mass real keep l.
 Proof. reflexivity. Qed.

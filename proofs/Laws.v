@@ -97,9 +97,6 @@ Proof.
   specialize (I x). specialize (P x). destruct (S x), (S' x); try lra.
 Qed.
 
-Lemma prob_all p : prob p (fun _ => true) = sum p.
-Proof. reflexivity. Qed.
-
 Lemma prob_ext p S S' : (forall x, S x = S' x) -> prob p S = prob p S'.
 Proof. intros E; apply sum_ext; intros x; unfold on; now rewrite E. Qed.
 

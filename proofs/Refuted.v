@@ -43,13 +43,6 @@ Proof.
   apply sum_ext; intros k. unfold on. destruct (Z.leb_spec 0 k); auto. symmetry; now apply one_sided_below.
 Qed.
 
-Lemma tail_pos s x : 0 < s -> (0 <= x)%Z -> 0 < tail (one_sided s) x.
-Proof.
-  intros S. apply (natlike_ind (fun x => 0 < tail (one_sided s) x)).
-  - rewrite tail_0; auto; lra.
-  - intros y Y IH. rewrite <- Z.add_1_r, tail_step by auto. apply Rmult_lt_0_compat; auto. now apply rate_bounds.
-Qed.
-
 (** A ratio of [a^-2 = e^(2e)] is more than [e^e]. *)
 Lemma twice_is_too_much s x : 0 < s -> 0 < x -> ~ x <= exp (/ s) * (rate s * rate s * x).
 Proof.

@@ -12,7 +12,7 @@
     matched_refuted        matched rows that move net: what a key of one world weighs has no bound
     not_nested_refuted     a cause that is replaced by a key which is not narrower
     whole_noise_refuted    whole noise where a false alarm costs half a unit: property (U) fails
-    row_effects_tight      the bounds of Lemma 15 are attained
+    row_effects_tight      the bounds of step 1 are attained
     route_by_row_refuted   a forest that routes by the row, not by the number: two votes move *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.

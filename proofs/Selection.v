@@ -392,15 +392,6 @@ Proof.
   - pose proof (w_nonneg (n' i)). nra.
 Qed.
 
-Lemma w_back i : w (n i) <= q * w (n' i) + spike loss (q - 1) i.
-Proof.
-  unfold spike. destruct (one_way i) as [(_ & L & E)|[(_ & L & E)|(_ & L & E)]]; rewrite L, E.
-  - destruct (w_up (n i)) as (_ & U & _). pose proof (w_nonneg (n i)).
-    pose proof (w_nonneg (S (n i))). nra.
-  - apply w_up.
-  - pose proof (w_nonneg (n' i)). nra.
-Qed.
-
 Lemma total_forth : total n' <= q * total n.
 Proof.
   unfold total. pose proof (lsum_le _ _ keys w_forth) as H. rewrite lsum_plus, lsum_scal in H.

@@ -62,15 +62,7 @@ Proof.
     apply Rmult_le_compat_l; [apply P|apply given_bounds].
 Qed.
 
-(** The last answer: it does not depend on what else its step holds, and is one or the other. *)
-Lemma given_last q r a a' : fired a = fired a' ->
-  forall l left h, given q r left h (l ++ [a]) = given q r left h (l ++ [a']).
-Proof.
-  intros F; induction l as [|b l IH]; intros left h; simpl.
-  - now rewrite F.
-  - destruct (asks h); auto. destruct left; now rewrite IH.
-Qed.
-
+(** The last answer is one or the other. *)
 Lemma given_total q r yes no : fired yes = true -> fired no = false -> forall l left h, asks (rev l ++ h) = true ->
   given q r left h (l ++ [yes]) + given q r left h (l ++ [no]) = given q r left h l.
 Proof.
@@ -88,9 +80,6 @@ Qed.
 
 Lemma sv_nil c q : sv_weight c q [] = 1.
 Proof. unfold sv_weight; simpl. rewrite (sum_ext _ p_T); [apply LT|intros; ring]. Qed.
-
-Lemma sv_last c q a a' l : fired a = fired a' -> sv_weight c q (l ++ [a]) = sv_weight c q (l ++ [a']).
-Proof. intros F; apply sum_ext; intros; f_equal. now apply given_last. Qed.
 
 Lemma sv_passed c q a l : asks (rev l) = false -> sv_weight c q (l ++ [a]) = sv_weight c q l.
 Proof. intros Ask; apply sum_ext; intros; f_equal. apply given_passed. now rewrite app_nil_r. Qed.

@@ -123,9 +123,6 @@ Proof.
   apply (L (Finite M)). intros v (l & N & ->). simpl; auto.
 Qed.
 
-Lemma bounded_summable f M : (forall l, NoDup l -> lsum f l <= M) -> summable f.
-Proof. now exists M. Qed.
-
 Lemma sum_nonneg f : summable f -> 0 <= sum f.
 Proof. intros S. apply (lsum_le_sum f [] S). constructor. Qed.
 

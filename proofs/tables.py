@@ -1,7 +1,7 @@
 """Evaluate the mechanisms of Executable.v in exact rationals, and write the tables.
 
 Usage: python proofs/tables.py [FOLDER], from anywhere; `make -C proofs tables` calls it. It needs
-coqc and a compiled Executable.vo. A table is a list of instances: what a mechanism reads, and its
+coqc, and Executable.vo and Effect.vo. A table is a list of instances: what a mechanism reads, and its
 law as Coq computed it. tests/privacy/test_proof_tables.py computes the same laws from the code.
 """
 
@@ -27,6 +27,8 @@ BASES = ("1/3", "2/5", "6/7")
 PRELUDE = """
 Require Import ZArith List QArith.
 From Littlestone Require Import Executable.
+From Littlestone Require Sums Effect.
+Existing Instance Sums.EqDec_Z.
 Import ListNotations.
 Set Printing Width 1000000.
 Set Printing Depth 1000000.
@@ -42,6 +44,20 @@ Fixpoint same_run (s t : list (bool * option Z)) : bool :=
   | [], [] => true
   | (b, x) :: s, (c, y) :: t => (eqb b c && same_key x y && same_run s t)%bool
   | _, _ => false
+  end.
+Fixpoint place (b : Z * Z) (causes : list (Z * Z)) : Z :=
+  match causes with
+  | [] => -1
+  | c :: rest => if (fst b =? fst c) && (snd b =? snd c) then 0 else 1 + place b rest
+  end.
+Definition effect units alarm (causes : list (Z * Z)) (row : Effect.row Z Z) : list Z :=
+  let e := Effect.effect_of units alarm units alarm causes row in
+  [Effect.loss e; Effect.for_keys e; Effect.for_drop e] ++
+  match Effect.cell e with
+  | None => []
+  | Some (b, y) =>
+      [match b with None => -1 | Some k => place k causes end;
+       match y with None => 0 | Some z => z end]
   end.
 """
 
@@ -208,17 +224,48 @@ def sparse_vector_term(x: Instance) -> str:
 def gate() -> Iterator[Instance]:
     """Yield streams of three rows: evidence for key 1 or 2, or for none; key 0 is published."""
     for base, rows in product(("1/3", "6/7"), product((None, 1, 2), repeat=3)):
-        yield {"base": base, "curve": 1, "width": 1, "rows": list(rows)}  # fmt: skip
+        yield {"base": base, "curve": 1, "width": 1, "window": None, "epoch": None,
+               "rows": list(rows)}  # fmt: skip
+    for (window, epoch), rows in product(
+        ((1, None), (2, None), (None, 2), (2, 3)), product((1,), (None, 1), (1, 2))
+    ):
+        yield {"base": "1/3", "curve": 1, "width": 1, "window": window, "epoch": epoch,
+               "rows": list(rows)}  # fmt: skip
 
 
 def gate_term(x: Instance) -> str:
-    """Return the law of the transcript of Theorem 7, the threshold being 1 plus the refusals."""
+    """Return the law of the transcript of Theorem 7; the threshold falls with a window's age."""
     rows = "; ".join("None" if key is None else f"Some {key}" for key in x["rows"])
+    window, epoch = ("None" if n is None else f"(Some {n}%nat)" for n in (x["window"], x["epoch"]))
     return (
-        f"let (q, c) := curve_{x['curve']} in outcomes (collected rational same_run (gate rational "
-        f"{rational(x['base'])} q (curve_at rational c) {x['width']} "
-        f"(fun _ refusals => 1 + Z.of_nat refusals) 0 None 0 [] 0%nat 0%nat [{rows}]))"
+        f"let (q, c) := curve_{x['curve']} in outcomes (collected rational same_run "
+        f"(votes_gate rational {rational(x['base'])} q (curve_at rational c) {x['width']} "
+        f"{window} {epoch} [{rows}]))"
     )
+
+
+def effect() -> Iterator[Instance]:
+    """Yield rows of up to two of three patterns, of each label, for several published causes."""
+    published = (
+        [],
+        [[0, 1]],
+        [[0, 2]],
+        [[0, 1], [1, 1]],
+        [[0, 1], [1, 2]],
+        [[1, 2], [0, 1], [2, 1]],
+    )
+    for causes, listed, label, (units, alarm) in product(
+        published, ([], [0], [2], [0, 1], [1, 2]), (-1, 0, 1, 2), ((1, 1), (9, 4))
+    ):
+        yield {"causes": causes, "listed": listed, "label": label, "units": units,
+               "alarm": alarm}  # fmt: skip
+
+
+def effect_term(x: Instance) -> str:
+    """Return what the row does: loss, score of its keys and of the drop, and its cell."""
+    label = "None" if x["label"] == 0 else f"(Some {x['label']})"
+    row = "Effect.null" if x["label"] < 0 else f"(Effect.example {integers(x['listed'])} {label})"
+    return f"effect {x['units']} {x['alarm']} {pairs(x['causes'])} {row}"
 
 
 TABLES: dict[str, tuple[Callable[[], Iterator[Instance]], Callable[[Instance], str]]] = {
@@ -230,6 +277,7 @@ TABLES: dict[str, tuple[Callable[[], Iterator[Instance]], Callable[[Instance], s
     "monitor": (monitor, monitor_term),
     "sparse_vector": (sparse_vector, sparse_vector_term),
     "gate": (gate, gate_term),
+    "effect": (effect, effect_term),
 }
 
 

@@ -10,7 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -29,7 +29,7 @@ from littlestone._audit.enumeration import (
     Transcript,
     branches,
 )
-from littlestone._audit.gates import fixed, voting
+from littlestone._learners.effect import effect
 from littlestone._privacy import (
     ExponentialMechanism,
     Gate,
@@ -117,7 +117,7 @@ def ballot_of(x: Instance) -> dict[bytes, int]:
 
 def test_the_tables_hold_some_hundred_instances_each_of_its_own() -> None:
     names = sorted(path.stem for path in (PROOFS / "tables").glob("*.json"))
-    assert names == ["causes", "curves", "exponential", "gate", "histogram", "monitor",
+    assert names == ["causes", "curves", "effect", "exponential", "gate", "histogram", "monitor",
                      "selection", "sparse_vector"]  # fmt: skip
     made = [json.dumps(x) for name in names for x in table(name)]
     assert len(made) == len(set(made)) > 400
@@ -191,30 +191,48 @@ def test_unknown_domain_selection() -> None:
         assert exact_law(partial(_select, selector, ballot_of(x)), x) == known
 
 
-def test_the_gate_in_epochs() -> None:
+class Falling(Climbing):
+    """The schedule of the table: public windows and epochs, a threshold that falls with the age."""
+
+    window: int | None = None
+    epoch: int | None = None
+
+    def __init__(self, window: int | None, epoch: int | None) -> None:
+        super().__init__(lambda ages, refusals: 2 + refusals - ages)
+        self.window, self.epoch = window, epoch
+
+
+def test_the_gate() -> None:
     for x in table("gate"):
-        world = voting(fixed([key_of(key) for key in x["rows"]]), settles=False)
         selector = selector_of(x)
 
-        def run(
-            noise: Noise, x: Instance = x, world: Any = world, selector: Any = selector
-        ) -> Transcript:
-            gate = Gate(
-                noise,
-                epsilon=1,
-                schedule=Climbing(lambda ages, refusals: 1 + refusals),
-                draw=selector,
-                published=b"o",
-            )
+        def run(noise: Noise, x: Instance = x, selector: Any = selector) -> Transcript:
+            schedule = Falling(x["window"], x["epoch"])
+            gate = Gate(noise, epsilon=1, schedule=schedule, draw=selector, published=b"A")
             past: Transcript = ()
-            for _ in x["rows"]:
-                past = (*past, check_gate(gate, *world(past)))
+            rows: list[bytes] = []
+            for key in map(key_of, x["rows"]):
+                rows += [] if key is None else [key]
+                mistake = int(key not in (None, gate.published))
+                past = (*past, check_gate(gate, mistake, Counter(rows)))
+                rows = [] if past[-1].fired else rows
             return past
 
         def read(outcome: Any) -> Transcript:
             return tuple((fired, key_of(key)) for fired, key in outcome)
 
         assert exact_law(run, x, x["width"]) == expected(x, read)
+
+
+def test_what_a_row_does() -> None:
+    for x in table("effect"):
+        causes = [(bytes([pattern]), outcome) for pattern, outcome in x["causes"]]
+        found = effect(bytes_of(x["listed"]), x["label"], causes, x["units"], x["alarm"])
+        assert [found.loss, found.add, found.drop, *(found.cell or ())] == x["law"], x
+
+
+def bytes_of(patterns: Sequence[int]) -> set[bytes]:
+    return {bytes([pattern]) for pattern in patterns}
 
 
 class PointNoise(RationalNoise):
@@ -329,7 +347,9 @@ def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.xdist_group("coq")
 @pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")
 def test_coq_computes_the_tables_that_are_committed(tmp_path: Path) -> None:
-    subprocess.run(["make", "--no-print-directory", "Executable.vo"], cwd=PROOFS, check=True)
+    subprocess.run(
+        ["make", "--no-print-directory", "Executable.vo", "Effect.vo"], cwd=PROOFS, check=True
+    )
     subprocess.run([sys.executable, PROOFS / "tables.py", tmp_path], check=True)
     for path in (PROOFS / "tables").glob("*.json"):
         assert path.read_text() == (tmp_path / path.name).read_text(), path.name
