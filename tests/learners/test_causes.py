@@ -218,7 +218,7 @@ def test_the_first_window_sets_the_rate_and_nothing_else_reads_it() -> None:
     assert first.scale == float(2 / private.plan.per_round.epsilon)
 
 
-@pytest.mark.parametrize("given", [0, -0.1, 0.51, 1, "often", None, float("nan"), float("inf")])
+@pytest.mark.parametrize("given", [0, -0.1, 0.51, 1, "often", float("nan"), float("inf")])
 def test_a_rate_out_of_bounds_is_refused(given: Any) -> None:
     with pytest.raises(BadParameter, match="min_rate"):
         learner(min_rate=given)
@@ -233,10 +233,20 @@ def test_rates_within_bounds_are_exact() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("asked", [{"epsilon": 2}, {"min_rate": 0.1}, {"change_cost": 3}])
+def test_what_contradicts_the_plan_is_refused(asked: dict[str, Any]) -> None:
+    cls = ls.Causes(["a"])
+    for rate in ("auto", 0.2):
+        plan = ls.CausesPlan.practical(cls, 1, 1e-6, 1000, min_rate=rate)
+        with pytest.raises(BadParameter, match="conflicts with the plan's"):
+            ls.PrivateCauses(cls, plan=plan, **asked)
+        assert ls.PrivateCauses(cls, epsilon=1, plan=plan).plan is plan
+
+
 def test_what_it_does_not_take_is_refused() -> None:
     with pytest.raises(BadClass, match="PrivateCauses learns Causes"):
         ls.PrivateCauses(ls.Points("a"), 1, 1e-6, 100)
-    with pytest.raises(BadParameter, match="give epsilon, delta and horizon"):
+    with pytest.raises(BadParameter, match="give delta and horizon, or a plan"):
         ls.PrivateCauses(ls.Causes(["a"]), 1)
     plan = ls.CausesPlan.practical(ls.Causes(["a"]), 1, 1e-6, 100)
     with pytest.raises(BadParameter, match="made for"):

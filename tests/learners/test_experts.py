@@ -362,7 +362,7 @@ def test_a_bad_batch_changes_nothing_and_what_is_asked_twice_must_agree() -> Non
     assert learner.rounds == 0
     with pytest.raises(ValueError, match="conflicts with the plan"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, plan=learner.plan)
-    with pytest.raises(ValueError, match="give epsilon and horizon"):
+    with pytest.raises(ValueError, match="give horizon, or a plan"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2)
     with pytest.raises(ValueError, match="first is"):
         ls.PrivateExperts(ls.Thresholds(1, 9), 2, 9, first=cast(Any, "best"))

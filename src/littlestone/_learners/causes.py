@@ -30,7 +30,7 @@ from littlestone._learners.evidence import (
     summarize_causes,
 )
 from littlestone._learners.outcomes import predicted_labels, read_outcome, readable_outcomes
-from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.plan_table import CHANGE_COST, given_plan
 from littlestone._learners.rounds import BadRows, readable_batch
 from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
@@ -119,19 +119,9 @@ class PrivateCauses(UserLearner):
         checked_class(cls)
         # Only rows are remote, and they bring their own: here the cluster is merely reached.
         engine_of(engine).connected()
-        if plan is None:
-            if epsilon is None or delta is None or horizon is None:
-                raise BadParameter("give epsilon, delta and horizon, or a plan")
-            plan = CausesPlan.practical(
-                cls,
-                epsilon,
-                delta,
-                horizon,
-                min_rate=min_rate,
-                change_cost=change_cost,
-                unit=unit,
-                cap=cap,
-            )
+        needed = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+        options = {"min_rate": min_rate, "change_cost": change_cost, "unit": unit, "cap": cap}
+        plan = given_plan(CausesPlan, cls, plan, needed, **options)
         if not isinstance(cls, Causes) or repr(cls) != plan.made_for:
             raise BadParameter(f"the plan was made for {plan.made_for}, not for {cls!r}")
         # The priors of a row's patterns sum to 1 for these counts only (Theorem 15).

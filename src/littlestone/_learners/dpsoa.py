@@ -20,7 +20,7 @@ from littlestone._learners.base import Checkpoint, UserLearner
 from littlestone._learners.forest import Forest, Root
 from littlestone._learners.loop import LARGEST_WINDOW, VotesLoop
 from littlestone._learners.plan import Plan
-from littlestone._learners.plan_table import delta_warning
+from littlestone._learners.plan_table import delta_warning, given_plan
 from littlestone._learners.tree import fresh_seed
 from littlestone._learners.tuning import fallbacks_of, missing_from
 from littlestone._privacy.accounting import Unit
@@ -136,8 +136,8 @@ class DPSOA(UserLearner):
         engine: str | Engine | None = None,
     ) -> None:
         checked_class(cls)
-        given = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-        self.plan = _plan(cls, given, plan, unit=unit, cap=cap)
+        needed = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
+        self.plan = given_plan(Plan, cls, plan, needed, unit=unit, cap=cap)
         self.seed = fresh_seed() if seed is None else seed
         _warn_of_delta(self.plan)
         _refuse_too_many_trees(self.plan)
@@ -195,25 +195,6 @@ def _refuse_too_many_trees(plan: Plan) -> None:
             + (", a smaller cap" if plan.cap else "")
             + ", or a smaller horizon"
         )
-
-
-def _plan(cls: HypothesisClass, given: dict[str, Any], plan: Plan | None, **options: Any) -> Plan:
-    """Return the given plan, or the practical one for the given parameters."""
-    if plan is None:
-        missing = [name for name, value in given.items() if value is None]
-        if missing:
-            raise BadParameter(f"give {' and '.join(missing)}, or a plan")
-        return Plan.practical(cls, **given, **options)
-    # Options at their default do not contradict a plan: nobody asked for them.
-    given |= {name: value for name, value in options.items() if value != DEFAULTS[name]}
-    for name, value in given.items():
-        planned = getattr(plan, name)
-        if value is not None and value != planned:
-            raise BadParameter(f"{name}={value} conflicts with the plan's {name}={planned}")
-    return plan
-
-
-DEFAULTS = {"unit": "event", "cap": None}
 
 
 def _warn_of_delta(plan: Plan) -> None:

@@ -42,6 +42,7 @@ from littlestone._learners.plan_table import (
     PlanTable,
     checked_change_cost,
     checked_min_rate,
+    given_plan,
     planned_epsilon,
     planned_horizon,
 )
@@ -359,7 +360,9 @@ class PrivateExperts(EventLearner):
         noise: Noise | None = None,
     ) -> None:
         counts = mistake_counts(cls)
-        self.plan = _plan(cls, epsilon, horizon, plan, change_cost, min_rate)
+        needed = {"epsilon": epsilon, "horizon": horizon}
+        options = {"change_cost": change_cost, "min_rate": min_rate}
+        self.plan = given_plan(ExpertsPlan, cls, plan, needed, **options)
         counts.costs = self.plan.costs
         self.seed = fresh_seed() if seed is None else seed
         rule = _first_rule(counts, first, self.seed)
@@ -430,35 +433,6 @@ class ExpertsLoop(Loop):
         rows = part.here()
         wrong = np.searchsorted(rows.number, judged.wrong)
         return Judged(part, judged.wrong, np.where(rows.answers[wrong], missed, alarm))
-
-
-def _plan(
-    cls: HypothesisClass,
-    epsilon: Real | None,
-    horizon: int | None,
-    plan: ExpertsPlan | None,
-    change_cost: Real | None,
-    min_rate: Real | None,
-) -> ExpertsPlan:
-    """Return the plan given, or the practical one for these parameters."""
-    if plan is None:
-        if epsilon is None or horizon is None:
-            raise BadParameter("give epsilon and horizon, or a plan")
-        return ExpertsPlan.practical(
-            cls,
-            epsilon,
-            horizon,
-            change_cost=CHANGE_COST if change_cost is None else change_cost,
-            min_rate=EVEN_RATE if min_rate is None else min_rate,
-        )
-    asked = {"epsilon": epsilon, "horizon": horizon, "change_cost": change_cost}
-    rate = None if min_rate is None else checked_rate(min_rate)
-    for name, value in (asked | {"min_rate": rate}).items():
-        if value is not None and value != getattr(plan, name):
-            raise BadParameter(
-                f"{name}={value} conflicts with the plan's {name}={getattr(plan, name)}"
-            )
-    return plan
 
 
 def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:

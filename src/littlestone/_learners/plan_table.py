@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, get_args
+from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeVar, get_args
 
 from littlestone._display import facts_table
 from littlestone._privacy.accounting import Unit
@@ -232,3 +232,33 @@ def checked_min_rate(min_rate: Real | str) -> str:
             "positive rate above which a cause is worth publishing, or a rule worth predicting"
         )
     return str(rate)
+
+
+# Options of learners at these values do not contradict a plan: nobody asked for them.
+DEFAULTS = {"unit": "event", "cap": None, "change_cost": CHANGE_COST, "min_rate": AUTO_RATE}
+AnyPlan = TypeVar("AnyPlan", bound=PlanTable)
+
+
+def given_plan(
+    kind: type[AnyPlan],
+    cls: object,
+    plan: AnyPlan | None,
+    needed: Mapping[str, Any],
+    **options: Any,
+) -> AnyPlan:
+    """Return the plan that is given, unless what else is asked for contradicts it; or make one."""
+    asked = {n: v for n, v in options.items() if v is not None and v != DEFAULTS[n]}
+    if plan is None:
+        missing = [name for name, value in needed.items() if value is None]
+        if missing:
+            raise BadParameter(f"give {' and '.join(missing)}, or a plan")
+        practical: Any = kind
+        made: AnyPlan = practical.practical(cls, **needed, **asked)
+        return made
+    for name, value in {**needed, **asked}.items():
+        planned = getattr(plan, name)
+        # Rates are compared as they are written: one of them may be "auto".
+        rates = name == "min_rate" and (checked_min_rate(value), str(planned))
+        if value is not None and (rates[0] != rates[1] if rates else value != planned):
+            raise BadParameter(f"{name}={value} conflicts with the plan's {name}={planned}")
+    return plan
