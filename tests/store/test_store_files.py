@@ -10,10 +10,12 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -570,6 +572,28 @@ def test_a_clean_close_leaves_one_file_and_looking_leaves_no_other(path: Path) -
     assert beside(path) == ["run.db"]
     read_store(path)
     assert beside(path) == ["run.db"]
+
+
+def test_it_is_opened_and_closed_while_others_read(path: Path) -> None:
+    """Nobody waits for a gap between readers, and none of them reads half an opening."""
+    made(path).close()
+    stop = Event()
+
+    def read() -> int:
+        reads = 0
+        while not stop.is_set():
+            reads += read_store(path).published.rounds >= 0
+        return reads
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in "ab"]
+        try:
+            for start in range(0, 10 * scaled(30, least=8), 10):
+                with open_store(path, noise=SeededNoise(1)) as store:
+                    assert store.learn(block(start, 10)).first == start + 1
+        finally:
+            stop.set()
+        assert all(reader.result() for reader in readers)
 
 
 def test_a_log_that_grows_long_is_folded_in(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

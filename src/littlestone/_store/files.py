@@ -212,15 +212,26 @@ def begin_writing(path: Path, db: sqlite3.Connection) -> Seal:
     return _checked(path, db, _read_mark(path))
 
 
-def fold_in(path: Path, db: sqlite3.Connection, *, wait: bool = True) -> None:
-    """Write the log into the file and empty it."""
-    db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE) if wait else 0}")
+def fold_in(path: Path, db: sqlite3.Connection) -> None:
+    """Write the log into the file; readers that began before the last commit are waited for."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        # Not FULL, which looks for a gap between readers less and less often.
+        _, frames, folded = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if frames == folded:
+            return
+        if time.monotonic() >= until:
+            raise BadStore(BUSY.format(path=path))
+        time.sleep(PAUSE / 10)
+
+
+def empty_log(db: sqlite3.Connection) -> None:
+    """Write the log into the file and empty it, if nobody is reading."""
+    db.execute("PRAGMA busy_timeout = 0")
     try:
-        (is_busy, _, _) = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     finally:
         db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
-    if is_busy and wait:
-        raise BadStore(BUSY.format(path=path))
 
 
 def _refuse_other_names(path: Path) -> None:

@@ -41,6 +41,7 @@ from littlestone._store.files import (
     create_mark,
     database_file,
     drafted,
+    empty_log,
     fold_in,
     for_writing,
     generation_of,
@@ -357,7 +358,7 @@ class Store(ForwardOnly):
         # failure.
         with suppress(sqlite3.Error, FileNotFoundError):
             if os.stat(wal_file(self.path)).st_size >= LONGEST_LOG:
-                fold_in(self.path, self._db, wait=False)
+                empty_log(self._db)
 
     def sources(self) -> list[Source]:
         """Return how far each file has been learned."""
@@ -465,6 +466,8 @@ class Store(ForwardOnly):
             # With the write lock again: another process may have opened the file since.
             with self._transaction():
                 mark_file(self.path).unlink()
+            # Closing does this only where nobody reads.
+            fold_in(self.path, self._db)
         self._db.close()
 
     def __enter__(self) -> "Store":
