@@ -34,7 +34,7 @@ from littlestone._cli.learn_run import run as run_task
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.forest import Forest
-from littlestone._learners.rounds import Numbers, Rounds
+from littlestone._learners.rounds import Numbers, UsableRounds
 from littlestone._learners.tree import tree_to_bytes
 from littlestone._ray import Ray
 from littlestone._ray.rows import open_remote_rows
@@ -291,7 +291,7 @@ class _Known:
     def copied(self) -> "_Known":
         return self
 
-    def here(self) -> Rounds:
+    def here(self) -> UsableRounds:
         raise NotImplementedError
 
     def routes(self) -> Numbers:

@@ -11,10 +11,10 @@ import numpy as np
 
 import littlestone as ls
 from checks import check_gate
+from littlestone._data.cells import user_number
 from littlestone._hypotheses.causes import Cause, any_of, cause_from_key, causes_of
 from littlestone._hypotheses.values import canonical
 from littlestone._learners.epoch_rows import PatternIndex
-from littlestone._learners.rounds import user_number
 from littlestone._learners.tree import Purpose, random_bits
 from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
 from littlestone._privacy import Gate, Noise

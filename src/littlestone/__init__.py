@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from littlestone._classes.specs import read_table
     from littlestone._classes.thresholds import Bins, Thresholds, binned
     from littlestone._classes.union import Complement, Union
-    from littlestone._data.blocks import BadStream
     from littlestone._data.readers import open_rows
+    from littlestone._data.rounds import BadStream
     from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
     from littlestone._hypotheses.rows import label
     from littlestone._hypotheses.rules import (
@@ -86,7 +86,7 @@ _HOMES = {
     "_classes.specs": "read_table",
     "_classes.thresholds": "Bins Thresholds binned",
     "_classes.union": "Complement Union",
-    "_data.blocks": "BadStream",
+    "_data.rounds": "BadStream",
     "_data.readers": "open_rows",
     "_hypotheses.causes": "Cause Condition any_of causes_of",
     "_hypotheses.rows": "label",

@@ -39,11 +39,14 @@ import numpy as np
 from littlestone._classes.base import HypothesisClass, check_row, kinds_of
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._classes.thresholds import Thresholds
+from littlestone._data.cells import named_user
+from littlestone._data.schema import read_batch, read_rounds
 from littlestone._hypotheses.rows import (
     column_names,
     column_of,
     label,
     label_column,
+    named_column,
     part_of,
     passes,
 )
@@ -52,7 +55,6 @@ from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.estimators import HasTerms
 from littlestone._learners.outcomes import refuse_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.rounds import named_user, read_rows, readable_rounds
 from littlestone._learners.soa import SOA
 from littlestone._learners.terms import AUTO
 from littlestone._privacy.accounting import Unit
@@ -117,8 +119,9 @@ class _Model(base.MiniBatchClassifier):
         """Handle a round without a usable example."""
 
     def _learn_batch(self, X: Any, y: Any) -> None:
-        batch, usable, answers = readable_rounds(self.cls, X, y, "null")
-        self.learner_.learn_many(part_of(batch, usable), answers[usable])
+        rounds = read_rounds(self.cls, X, y, None, "null")
+        kept = np.flatnonzero(rounds.usable)
+        self.learner_.learn_many(part_of(rounds.columns, kept), rounds.answers[kept])
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Learn from an example; a row or a label that cannot be read is a null round."""
@@ -175,7 +178,7 @@ class _Model(base.MiniBatchClassifier):
     def _labels(self, X: Any) -> list[bool | None]:
         if self._lacks_a_column(X):
             return [None] * _length(X)
-        batch, readable = read_rows(self.cls, X, "null")
+        batch, readable = read_batch(self.cls, X, "null")
         labels: list[bool | None] = [None] * len(readable)
         found = self.learner_.predict_many(part_of(batch, readable)).tolist()
         for row, one in zip(np.flatnonzero(readable), found, strict=True):
@@ -295,7 +298,7 @@ class PrivateClassifier(HasTerms, _Model):
         users: list[Any] = []
         if self.user is not None:
             listed = isinstance(X, list | tuple)
-            users = [list(map(self._user, X)) if listed else column_of(X, self.user)]
+            users = [list(map(self._user, X)) if listed else _user_column(X, self.user)]
         self.learner_.learn_many(X, y, *users, bad_rows="null")
 
     def _unit_test_skips(self) -> set[str]:
@@ -383,6 +386,12 @@ def feed(learner: Any, stream: Iterable[Any], horizon: int | None = None) -> int
         learner.learn_many(list(xs), list(ys), **options)
         count += len(block)
     return count
+
+
+def _user_column(X: Any, name: str) -> Any:
+    """Return the users of a table: objects keep their own types, others may be guessed."""
+    users = named_column(X, name)
+    return np.asarray(users) if getattr(users, "dtype", None) == np.dtype(object) else users
 
 
 def _length(X: Any) -> int:

@@ -31,16 +31,18 @@ import littlestone as ls
 import littlestone.river as lr
 from effort import scaled
 from littlestone._data import readers
-from littlestone._data.blocks import NULL, BadStream, Block, column_schema
-from littlestone._data.columns import flat_type, piece_from_table
+from littlestone._data.cells import flat_type, user_number
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import NULL, BadStream, Rounds
+from littlestone._data.schema import file_schema, read_rounds
+from littlestone._data.tables import rounds_of_table
 from littlestone._data.topic import read_messages
 from littlestone._hypotheses.compare import number_of
 from littlestone._hypotheses.rows import Batch, as_batch, label, part_of, row_of
 from littlestone._hypotheses.values import canonical, encode, key_of
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.epoch_rows import PatternIndex
-from littlestone._learners.rounds import learn_parts, readable_rounds
+from littlestone._learners.rounds import learn_parts
 from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits
 from littlestone.errors import BadColumn
@@ -143,11 +145,11 @@ def with_patterns(
 
 def rounds(cls: ls.HypothesisClass, X: Any, y: Any) -> list[Fingerprint]:
     """What `learn_many` shows a learner."""
-    batch, usable, answers = readable_rounds(cls, X, y, "null")
-    return seen(cls, batch, usable, answers)
+    read = read_rounds(cls, X, y, None, "null")
+    return seen(cls, read.columns, read.usable, read.answers)
 
 
-def block_rounds(cls: ls.HypothesisClass, blocks: Sequence[Block]) -> list[Fingerprint]:
+def block_rounds(cls: ls.HypothesisClass, blocks: Sequence[Rounds]) -> list[Fingerprint]:
     """What a reader of files shows a learner."""
     found = (seen(cls, one.columns, one.labels != NULL, one.labels == 1) for one in blocks)
     return [expected for some in found for expected in some]
@@ -271,7 +273,7 @@ def http(form: Any) -> Callable[..., list[Fingerprint]]:
         lines = [json.dumps(row) for row in dicts(without_nan(rows))]
         body = "\n".join(lines) if form == "ndjson" else f"[{','.join(lines)}]"
         return block_rounds(
-            cls, [parse_block(body.encode(), form, column_schema(cls, "y", None), Limits())]
+            cls, [parse_block(body.encode(), form, file_schema(cls, "y", None), Limits())]
         )
 
     return entrance
@@ -280,8 +282,8 @@ def http(form: Any) -> Callable[..., list[Fingerprint]]:
 def messages(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
     """The values of messages; which round each is has its own tests (test_topic.py)."""
     values, offsets = [json.dumps(row).encode() for row in dicts(rows)], np.arange(len(rows))
-    piece, _ = read_messages(column_schema(cls, "y", None), values, {}, offsets)
-    return block_rounds(cls, [piece.block()])
+    piece, _ = read_messages(file_schema(cls, "y", None), values, {}, offsets)
+    return block_rounds(cls, [piece])
 
 
 def without_nan(rows: Sequence[Row]) -> list[Any]:
@@ -322,9 +324,7 @@ def parquet(types: Sequence[Any]) -> Callable[..., list[Fingerprint]]:
             open_rows(folder / "rows.parquet", cls, label="y") as found,
         ):
             here = block_rounds(cls, list(found))
-        there = block_rounds(
-            cls, [piece_from_table(column_schema(cls, "y", None), made, 1).block()]
-        )
+        there = block_rounds(cls, [rounds_of_table(file_schema(cls, "y", None), made, 0)])
         assert here == there
         return here
 
@@ -371,7 +371,7 @@ def partitions(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> li
     ):
         blocks = list(read)
     users = [user for block in blocks if block.users is not None for user in block.users]
-    assert users == ["0"] * half + ["1"] * (len(rows) - half)
+    assert users == [user_number("0")] * half + [user_number("1")] * (len(rows) - half)
     return block_rounds(cls, blocks)
 
 
@@ -587,12 +587,11 @@ def test_an_odd_neighbour_in_an_array_changes_no_cell_and_no_label(
         with suppress(TypeError):  # what numpy says of bytes beside complex numbers
             array = np.array([first, last])
             with suppress(BadColumn):
-                batch, usable, _ = readable_rounds(cls, array, [1, 0], "null")
-                assert isinstance(batch, np.ndarray)
-                cells.add((bool(usable[0]), key_of(batch[0])))
+                read = read_rounds(cls, array, [1, 0], None, "null")
+                cells.add((bool(read.usable[0]), key_of(row_of(read.columns, 0))))
             with suppress(BadColumn):
-                _, usable, answers = readable_rounds(cls, [1, 0], array, "null")
-                labels.add((bool(usable[0]), bool(answers[0])))
+                read = read_rounds(cls, [1, 0], array, None, "null")
+                labels.add((bool(read.usable[0]), bool(read.answers[0])))
     assert cells == {(True, key_of(1))}
     assert labels == {(True, True)}
 

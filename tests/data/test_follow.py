@@ -22,8 +22,8 @@ import littlestone as ls
 from commands import MAIN
 from littlestone._cli.learn_run import run
 from littlestone._data import text
-from littlestone._data.blocks import BadStream, Block
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import BadStream, Rounds
 from littlestone._store.request import LearnRequest
 from littlestone._store.serialization import BadStore
 from littlestone._store.store import read_store
@@ -56,7 +56,7 @@ class Growing(Event):
         return False
 
 
-def rounds(blocks: list[Block]) -> list[Any]:
+def rounds(blocks: list[Rounds]) -> list[Any]:
     return [
         (x, y)
         for block in blocks

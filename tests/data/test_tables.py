@@ -22,10 +22,11 @@ import pytest
 
 import littlestone as ls
 from littlestone._data import locations
-from littlestone._data.blocks import BadStream, Block, Start
 from littlestone._data.header import read_header
 from littlestone._data.locations import locate
 from littlestone._data.readers import format_of, open_rows
+from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._hypotheses.rows import row_of
 from littlestone._learners.base import PrivateLearner
 
 CLS = ls.Causes(["version", "day"])
@@ -49,15 +50,15 @@ def arrow_file(path: Path, table: Any = TABLE, **options: Any) -> Path:
     return path
 
 
-def rows_of(path: object, cls: Any = CLS, size: int = 4, **options: Any) -> list[Block]:
+def rows_of(path: object, cls: Any = CLS, size: int = 4, **options: Any) -> list[Rounds]:
     with open_rows(str(path), cls, label="failed", block_rows=size, **options) as rows:
         return list(rows)
 
 
-def cells(blocks: list[Block]) -> list[tuple[Any, ...]]:
+def cells(blocks: list[Rounds]) -> list[tuple[Any, ...]]:
     """The cells and labels of all rows."""
     return [
-        (*(column[row] for column in block.columns.values()), int(block.labels[row]))
+        (*dict(row_of(block.columns, row)).values(), int(block.labels[row]))  # type: ignore[call-overload]
         for block in blocks
         for row in range(len(block))
     ]

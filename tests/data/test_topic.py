@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from littlestone._data import kafka, topic
-from littlestone._data.blocks import BadStream, Block, column_schema
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import BadStream, Rounds
+from littlestone._data.schema import file_schema
 from littlestone._data.topic import PartitionPlace, Position, TopicRows, next_rounds
 from mock_kafka import PARTITIONS, MockCluster, mock_cluster
 
-SCHEMA = column_schema(ls.Points("merchant"), "fraud", None)
+SCHEMA = file_schema(ls.Points("merchant"), "fraud", None)
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +56,14 @@ def topic_rows(cluster: MockCluster, name: str, **options: Any) -> TopicRows:
     return TopicRows(cluster.address(name), SCHEMA, **({"until_end": True} | options))
 
 
-def read(rows: TopicRows, known: Position | None = None, size: int = 65536) -> list[Block]:
+def read(rows: TopicRows, known: Position | None = None, size: int = 65536) -> list[Rounds]:
     """All blocks of a topic, read to the end."""
     with rows:
         position, _ = rows.begin(known)
         return [block for block, _ in rows.blocks(position, size) if block is not None]
 
 
-def cells(blocks: list[Block]) -> list[Any]:
+def cells(blocks: list[Rounds]) -> list[Any]:
     """Each round as the learner sees it."""
     found: list[Any] = []
     for block in blocks:

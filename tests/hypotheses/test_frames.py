@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import littlestone as ls
+from littlestone._data.schema import readable_batch
 from littlestone._hypotheses.rows import as_batch, column_of
 from littlestone._hypotheses.values import encode
-from littlestone._learners.rounds import readable_batch
 
 Columns = Mapping[str, list[Any]]
 

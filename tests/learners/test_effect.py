@@ -14,7 +14,7 @@ from littlestone._hypotheses.causes import OUTCOME, cause_from_key, causes_of
 from littlestone._hypotheses.rows import as_batch
 from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.effect import NOBODY, NORMAL, effect
-from littlestone._learners.rounds import Rounds
+from littlestone._learners.rounds import UsableRounds
 from littlestone._privacy.testing import SeededNoise
 
 LABELS: dict[bool, list[Any]] = {True: ["ok", "t", "u"], False: [False, True]}
@@ -61,7 +61,7 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     batch = as_batch(told if outcomes else rows, loop._kinds(), coded=True)
     answers = np.array([label > NORMAL for _, label in coded])
     number = np.arange(len(rows))
-    judged = loop._judge(Rounds(batch, answers, number, number))
+    judged = loop._judge(UsableRounds(batch, answers, number, number))
     losses = np.zeros(len(rows), dtype=int)
     losses[judged.wrong] = judged.losses
     assert losses.tolist() == [one.loss for one in effects]

@@ -14,9 +14,10 @@ import littlestone as ls
 import naive
 from classes import CASES, targets
 from effort import scaled
+from littlestone._data.cells import user_address
 from littlestone._hypotheses.rows import as_batch
 from littlestone._learners.forest import Forest
-from littlestone._learners.tree import Purpose, RoutedBatch, below, random_bits, user_address
+from littlestone._learners.tree import Purpose, RoutedBatch, below, random_bits
 
 Stream = list[tuple[object, bool]]
 Votes = list[ls.Hypothesis | None]

@@ -20,7 +20,7 @@ import littlestone as ls
 from classes import CASES
 from effort import scaled
 from littlestone._learners.forest import Forest
-from littlestone._learners.rounds import Rounds, usable_rounds
+from littlestone._learners.rounds import UsableRounds, usable_rounds
 from littlestone.paper import PaperDPSOA, PaperPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -465,12 +465,12 @@ def cap_ignored(learner: Any) -> None:
     learner._within_cap = lambda route: True
 
 
-def routed_by_round(batch: Any, answers: Any, usable: Any, first: int, users: Any) -> Rounds:
+def routed_by_round(batch: Any, answers: Any, usable: Any, first: int, users: Any) -> UsableRounds:
     """User mode, and each round goes its own way."""
     return usable_rounds(batch, answers, usable, first, None)
 
 
-def routed_by_place(batch: Any, answers: Any, usable: Any, first: int, users: Any) -> Rounds:
+def routed_by_place(batch: Any, answers: Any, usable: Any, first: int, users: Any) -> UsableRounds:
     """A null round shifts the routes of the rounds after it."""
     rounds = usable_rounds(batch, answers, usable, first, users)
     return rounds._replace(route=np.arange(first, first + len(rounds.number)))

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES
 from effort import scaled
-from littlestone._learners.rounds import user_number, user_numbers
+from littlestone._data.cells import user_number
+from littlestone._data.schema import user_numbers
 from littlestone._learners.trace import Trace
 from littlestone._privacy import BadParameter
 from littlestone._privacy.mechanism import MechanismMoved
@@ -361,7 +362,7 @@ def test_users_are_distinguished_by_text_in_any_batch() -> None:
     for x, user in zip(xs, users, strict=True):
         parts.learn_one(x, 1, user=user)
     assert whole.votes == parts.votes
-    assert user_numbers(users, 8).tolist() == [user_number(user) for user in users]
+    assert user_numbers(users).tolist() == [user_number(user) for user in users]
     assert len({user_number(user) for user in users}) == 8
     assert user_number(7) == user_number("7") == user_number(np.int64(7)), "distinguished by text"
 

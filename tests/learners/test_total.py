@@ -18,11 +18,11 @@ import pytest
 import littlestone as ls
 from classes import CASES
 from littlestone._classes.base import VersionSpace, check_row, kinds_of
-from littlestone._data.blocks import NULL
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import NULL
+from littlestone._data.schema import read_rounds
 from littlestone._hypotheses.rows import as_batch, part_of, passes, row_of, value_of
 from littlestone._learners.forest import Forest
-from littlestone._learners.rounds import readable_rounds
 from littlestone._privacy.testing import SeededNoise
 from littlestone.paper import EveryRound, PaperDPSOA, PaperPlan
 
@@ -202,9 +202,9 @@ def test_the_columns_of_one_row_are_not_those_of_another(reads: Any) -> None:
     rows: list[Any] = [{"a": 1, "b": 1}, {"a": 2, "b": 7}, {"a": 3, "b": 1}]
     found = []
     for other in ({"a": 1, "b": 1}, {"a": 1}, {"b": 1}, {}, None, 7):
-        batch, usable, _ = readable_rounds(cls, [other, *rows, {"c": 1}], [1] * 5, "null")
-        kept = [row_of(part_of(batch, [row]), 0) for row in (1, 3)]
-        found.append((usable.tolist()[1:], kept))
+        read = read_rounds(cls, [other, *rows, {"c": 1}], [1] * 5, None, "null")
+        kept = [row_of(part_of(read.columns, [row]), 0) for row in (1, 3)]
+        found.append((read.usable.tolist()[1:], kept))
     assert found == [([True, False, True, False], [rows[0], rows[2]])] * 6
 
 

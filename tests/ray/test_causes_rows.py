@@ -20,12 +20,12 @@ from test_checkpoint import MemoryStore
 import littlestone as ls
 from at_once import Pretended, read_here
 from littlestone._classes.causes import Causes, Ranges
-from littlestone._data.blocks import Block
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._learners.coded_rounds import CodedRounds
 from littlestone._learners.epoch_rows import PatternIndex
-from littlestone._learners.rounds import Rounds
+from littlestone._learners.rounds import UsableRounds
 from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import Ray
 from littlestone._ray import rows as far
@@ -157,7 +157,7 @@ def test_remote_rows_have_the_causes_of_local_ones(
 
 
 def test_no_row_comes_to_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: RemoteRounds) -> Rounds:
+    def refused(self: RemoteRounds) -> UsableRounds:
         raise AssertionError("rows were fetched")
 
     monkeypatch.setattr(RemoteRounds, "here", refused)
@@ -187,7 +187,7 @@ def test_a_learner_moves_between_here_and_there(kind: str, folder: Path) -> None
                 some = block.part(max(0, start - at), min(len(block), max(0, start + 1700 - at)))
                 at += len(block)
                 if len(some):
-                    assert isinstance(some, Block) == (engine is None)
+                    assert isinstance(some, Rounds) == (engine is None)
                     learn_block(learner, some)
         store.take(learner)
         learner = learner_of(kind, engine=engine)
@@ -216,7 +216,7 @@ def test_parts_of_coded_rounds_are_the_coded_parts() -> None:
     answers = np.array([value == "1" for value in table["failed"]])
     number = np.arange(0, 800, 2) + 100
     batch[OUTCOME] = np.array(table["outcome"], dtype=object)
-    rounds = Rounds(batch, answers, number, number)
+    rounds = UsableRounds(batch, answers, number, number)
     two = (Cause((Condition("version", "4.2.1"),)), Cause((Condition("country", "NO"),)))
     named = (replace(two[0], outcome="slow"), replace(two[1], outcome="lost"))
     draw = np.random.default_rng(1)

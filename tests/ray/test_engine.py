@@ -28,8 +28,8 @@ import littlestone as ls
 from commands import MAIN, littlestone
 from effort import EVERYTHING
 from littlestone._cli.learn_run import run
-from littlestone._data.blocks import BadStream
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import BadStream
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import ClusterLost, Ray

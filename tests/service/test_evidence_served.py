@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from incidents import CAUSE, CAUSES, evidence_of, incident, with_evidence
-from littlestone._data.blocks import Block, column_schema
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import file_schema
 from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.evidence import (
@@ -32,8 +33,8 @@ FIGURES = (
 )  # fmt: skip
 
 
-def block_of(store: Store, rows: list[dict[str, Any]]) -> Block:
-    schema = column_schema(store.cls, store.about.terms.label, store.about.terms.user)
+def block_of(store: Store, rows: list[dict[str, Any]]) -> Rounds:
+    schema = file_schema(store.cls, store.about.terms.label, store.about.terms.user)
     return parse_block(json.dumps(rows).encode(), "json", schema, Limits())
 
 

@@ -26,8 +26,9 @@ from commands import littlestone
 from effort import scaled
 from littlestone._classes.sets import Points
 from littlestone._classes.thresholds import Thresholds
-from littlestone._data.blocks import Block, column_schema
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import file_schema
 from littlestone._service import routes, server
 from littlestone._service.bodies import MANY_ROWS, MAX_ROW, BodyFormat, parse_block, parse_examples
 from littlestone._service.limits import Limits, Refused
@@ -168,7 +169,7 @@ def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: P
     with begun(tmp_path / "run.db") as store:
         before = store._db.total_changes
         columns = {"merchant": np.array(["a", "b"], dtype=object)}
-        block = Block(columns, np.array([1, 0], dtype=np.int8), None, (), 0)
+        block = Rounds(columns, np.array([1, 0], dtype=np.int32))
         found = store.learn_all(
             [
                 KeyedBatch(block, "a"),
@@ -190,7 +191,7 @@ class Waiting:
 
     def __init__(self, path: Path, publish: Callable[[PublicState], None]) -> None:
         self.store = begun(path)
-        schema = column_schema(self.store.cls, "fraud", None, ())
+        schema = file_schema(self.store.cls, "fraud", None, ())
         self.block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
         self.calls = SimpleQueue[Callable[[], None]]()
         self.writer = Writer(self.store, lambda generation: self.store, publish, self.calls.put)
@@ -353,7 +354,7 @@ def test_a_row_means_what_it_means_in_a_file(
         (block,) = read
     forms: list[tuple[bytes, BodyFormat]] = [(json.dumps(rows).encode(), "json"), (lines, "ndjson")]
     for body, form in forms:
-        ours = parse_block(body, form, column_schema(cls, "y", user), Limits())
+        ours = parse_block(body, form, file_schema(cls, "y", user), Limits())
         assert ours.labels.tolist() == block.labels[20:].tolist()
         usable = ours.labels >= 0
         assert repr(ours.columns["x"][usable].tolist()) == repr(
@@ -892,13 +893,13 @@ def test_numbers_that_no_computer_holds_are_refused(tmp_path: Path) -> None:
 
 def test_refusals_are_sentences() -> None:
     with pytest.raises(Refused, match="nested too deep"):
-        parse_block(b"[" * 10**6, "json", column_schema(Points("x"), "y", None), Limits())
+        parse_block(b"[" * 10**6, "json", file_schema(Points("x"), "y", None), Limits())
 
 
 @pytest.mark.parametrize("digits", [4299, 4300, 4301])
 def test_a_long_number_is_read_alike_whatever_another_row_holds(digits: int) -> None:
     """A body with a number that is too long is decoded in a second way."""
-    schema = column_schema(Points("x"), "y", None)
+    schema = file_schema(Points("x"), "y", None)
     for number in ("9" * digits, "-" + "9" * digits):
         first = [
             parse_block(f'[{{"x": {number}, "y": 1}}, {other}]'.encode(), "json", schema, Limits())

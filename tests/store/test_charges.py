@@ -17,8 +17,8 @@ from littlestone._classes.sets import Points
 from littlestone._cli import learn_run
 from littlestone._cli import serve as serve_verb
 from littlestone._cli.learn_run import run
-from littlestone._data.blocks import BadStream
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.budget_file import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._privacy.parameters import BadParameter

@@ -23,8 +23,8 @@ from littlestone._cli.learn_run import run
 from littlestone._data import locations, readers
 from littlestone._data import text as lines
 from littlestone._data import text as opening
-from littlestone._data.blocks import BadStream
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost, Guarantee
 from littlestone._report.report import RunResult
 from littlestone._store import sources

@@ -16,7 +16,8 @@ import pytest
 from commands import Command, littlestone
 from effort import scaled
 from littlestone._classes.specs import parse_spec
-from littlestone._data.blocks import Block, Checksums
+from littlestone._data.rounds import Checksums, Rounds
+from littlestone._data.schema import user_numbers
 from littlestone._hypotheses.rules import one_of
 from littlestone._learners.base import Release
 from littlestone._privacy.testing import SeededNoise
@@ -45,14 +46,14 @@ def task(learner: str = "auto", spec: str = "points:merchant", **more: Any) -> L
     )
 
 
-def block(start: int, rows: int, users: bool = False) -> Block:
+def block(start: int, rows: int, users: bool = False) -> Rounds:
     """Rows of a stream that is the same however it is cut; a few are null rounds."""
     values = [random.Random(n).choice(["M1", "M2", "M3", "M7"]) for n in range(start, start + rows)]
-    labels = np.array([value == "M7" for value in values], dtype=np.int8)
+    labels = np.array([value == "M7" for value in values], dtype=np.int32)
     labels[[n for n in range(rows) if (start + n) % 37 == 5]] = -1
     names = np.array([f"u{(start + n) % 50}" for n in range(rows)], dtype=object)
     column = np.array(values, dtype=object)
-    return Block({"merchant": column}, labels, names if users else None, (), 0)
+    return Rounds({"merchant": column}, labels, user_numbers(names) if users else None)
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_experts_are_stored_too(path: Path) -> None:
     chosen = choose_learner(asked, HORIZON)
     assert chosen.learner_name == "PrivateExperts"
     draw = np.random.default_rng(1).integers(0, 101, 1000)
-    whole = Block({"score": draw}, (draw >= 63).astype(np.int8), None, (), 0)
+    whole = Rounds({"score": draw}, (draw >= 63).astype(np.int32))
     plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
     learn_block(plain, whole)
     create(path, asked, chosen, noise=SeededNoise(1)).close()
@@ -414,9 +415,9 @@ def causes_task(**more: Any) -> LearnRequest:
     )
 
 
-def causes_block(rows: int) -> Block:
+def causes_block(rows: int) -> Rounds:
     who = np.array([f"v{n % 4}" for n in range(rows)], dtype=object)
-    return Block({"who": who}, (who == "v1").astype(np.int8), None, (), 0)
+    return Rounds({"who": who}, (who == "v1").astype(np.int32))
 
 
 def test_the_last_window_is_committed_once_and_found_by_the_next_run(tmp_path: Path) -> None:

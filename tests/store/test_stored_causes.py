@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from effort import scaled
-from littlestone._data.blocks import Block
-from littlestone._hypotheses.causes import OUTCOME
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import user_numbers
 from littlestone._learners.causes import PrivateCauses
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store.request import LearnRequest, choose_learner, learn_block
@@ -35,21 +35,24 @@ def request(**more: Any) -> LearnRequest:
     return LearnRequest(label="y", horizon=HORIZON, seed=3, **usual | more)
 
 
-def rows(users: bool, outcomes: bool = False) -> Block:
+def rows(users: bool, outcomes: bool = False) -> Rounds:
     """A stream whose culprit changes, and its outcome; a few rows are null rounds."""
     draw = np.random.default_rng(5)
     a, b = (draw.choice(["p", "q", "r", "s"], ROUNDS).astype(object) for _ in range(2))
     age = draw.integers(0, 90, ROUNDS).astype(np.float64)
     culprit = np.where(np.arange(ROUNDS) < ROUNDS // 2, a == "p", (b == "q") & (age < 30))
-    labels = (draw.random(ROUNDS) < np.where(culprit, 0.7, 0.02)).astype(np.int8)
+    labels = (draw.random(ROUNDS) < np.where(culprit, 0.7, 0.02)).astype(np.int32)
     labels[5::37] = -1
     names = draw.choice([f"user {n}" for n in range(ROUNDS // 2)], ROUNDS).astype(object)
     told = np.where(labels == 1, np.where(a == "p", "lost", "slow"), "0").astype(object)
-    columns = {"a": a, "b": b, "age": age} | ({OUTCOME: told} if outcomes else {})
-    return Block(columns, labels, names if users else None, (), 0)
+    numbers = user_numbers(names) if users else None
+    columns = {"a": a, "b": b, "age": age}
+    if not outcomes:
+        return Rounds(columns, labels, numbers)
+    return Rounds(columns, np.where(told == "slow", 2 * labels, labels), numbers, ("lost", "slow"))
 
 
-def rows_for(asked: LearnRequest) -> Block:
+def rows_for(asked: LearnRequest) -> Rounds:
     return rows(asked.user is not None, bool(asked.negative))
 
 

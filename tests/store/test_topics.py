@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, TopicPartition
 from commands import MAIN, littlestone
 from littlestone._cli.learn_run import run
 from littlestone._data import kafka, topic
-from littlestone._data.blocks import BadStream
 from littlestone._data.readers import open_rows
+from littlestone._data.rounds import BadStream
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store.request import LearnRequest, choose_learner

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from littlestone._audit.runs import NULL, Neighbours, Row, critical_votes, separation
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes, Ranges
+from littlestone._data.schema import user_numbers
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.causes_plan import CausesPlan
@@ -35,7 +36,6 @@ from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.forest import Forest, Routes
 from littlestone._learners.plan import Plan
 from littlestone._learners.registry import LEARNERS
-from littlestone._learners.rounds import user_numbers
 from littlestone._learners.scores import MistakeCounts, mistake_counts
 from littlestone._learners.tuning import Climb
 from littlestone._privacy.parameters import BadParameter
@@ -165,7 +165,7 @@ def _learn_rounds(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 
 def _user_routes(plan: Plan, numbers: list[int]) -> Routes:
     """Return what routes rounds to their trees."""
     if plan.unit == "user":
-        return user_numbers(numbers, len(numbers))
+        return user_numbers(numbers)
     return np.array(numbers)
 
 

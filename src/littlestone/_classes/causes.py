@@ -55,8 +55,8 @@ from littlestone._hypotheses.rows import (
     Kind,
     checked_column,
     checked_columns,
-    coded_column_of,
     column_of,
+    holds_where,
     label,
     value_of,
 )
@@ -456,7 +456,7 @@ class Causes(HypothesisClass):
         return every(
             readable_numbers(column_of(batch, c.column))
             if isinstance(c, Ranges)
-            else _readable_values(batch, c)
+            else holds_where(batch, c, readable)
             for c in self.columns
         )
 
@@ -638,13 +638,6 @@ def _normal_labels(given: object) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise BadClass(f"a normal label is a text: {text!r} is not one", "normal")
     return tuple({key_of(text): str(text) for text in given}.values())
-
-
-def _readable_values(batch: Batch, column: str) -> Mask:
-    coded = coded_column_of(batch, column)
-    if coded is not None:
-        return coded.where(coded.map(readable))
-    return readable(column_of(batch, column))
 
 
 def _checked(given: object, name: str, most: int) -> int:

@@ -22,7 +22,7 @@ from littlestone._hypotheses.rows import (
     Column,
     Kind,
     checked_columns,
-    column_of,
+    holds_where,
     label,
     value_of,
 )
@@ -129,7 +129,7 @@ class Rules(HypothesisClass):
             key_of(value_of(x, name))
 
     def readable(self, batch: Batch) -> Mask:
-        return every(readable(column_of(batch, name)) for name in self.columns)
+        return every(holds_where(batch, name, readable) for name in self.columns)
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

@@ -23,8 +23,8 @@ from littlestone._hypotheses.rows import (
     Column,
     Kind,
     checked_column,
-    column_of,
     example,
+    holds_where,
     label,
     value_of,
 )
@@ -135,7 +135,7 @@ class Sets(HypothesisClass):
         key_of(value_of(x, self.column))
 
     def readable(self, batch: Batch) -> Mask:
-        return readable(column_of(batch, self.column))
+        return holds_where(batch, self.column, readable)
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

@@ -22,6 +22,7 @@ from littlestone._audit.runs import AuditTarget, Neighbours, Row
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.terminal import open_table
 from littlestone._data.readers import open_rows
+from littlestone._hypotheses.rows import row_of
 from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.plan import Plan
 from littlestone._learners.registry import LEARNERS
@@ -143,10 +144,9 @@ def read_audit_rows(source: str, cls: HypothesisClass, label: str | None) -> lis
     rows: list[Row] = []
     with open_rows(source, cls, label=label) as blocks:
         for block in blocks:
-            names, columns = list(block.columns), [c.tolist() for c in block.columns.values()]
-            for values, answer in zip(zip(*columns, strict=True), block.labels, strict=True):
-                row = dict(zip(names, values, strict=True))
-                rows.append((row, bool(answer)) if answer >= 0 else (None, None))
+            for row, answer in enumerate(block.labels.tolist()):
+                x: Any = row_of(block.columns, row)
+                rows.append((x, bool(answer)) if answer >= 0 else (None, None))
             if len(rows) > MOST_ROWS:
                 raise BadParameter(
                     f"{source} has more than {MOST_ROWS:,} rows: audit on a part of it"

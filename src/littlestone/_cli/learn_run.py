@@ -16,7 +16,6 @@ from threading import Event
 from typing import Any
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._data.blocks import BadStream, Block
 from littlestone._data.kafka import is_topic
 from littlestone._data.readers import (
     UNFINISHED,
@@ -24,6 +23,7 @@ from littlestone._data.readers import (
     is_parquet,
     open_rows,
 )
+from littlestone._data.rounds import BadStream, Rounds
 from littlestone._data.topic import TopicRows
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.plan_table import delta_warning
@@ -240,7 +240,7 @@ def _new_rows(
     store: Store | None,
     watch: ProgressCallback,
     budget: BudgetFile | None,
-) -> Iterable[tuple[Block | RemoteBlock | None, Source | None]]:
+) -> Iterable[tuple[Rounds | RemoteBlock | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
     task, learner = outcome.task, outcome.learner
     if isinstance(rows, TopicRows):
@@ -260,7 +260,7 @@ def _new_rows(
 
 def _topic_rows(
     outcome: RunResult, rows: TopicRows, store: Store | None
-) -> Iterator[tuple[Block | None, Source | None]]:
+) -> Iterator[tuple[Rounds | None, Source | None]]:
     """Yield the rows of a topic, and note when its brokers are away."""
     learner = outcome.learner
     if store is not None:
@@ -283,7 +283,7 @@ def _topic_rows(
 def _learn(
     outcome: RunResult,
     store: Store | None,
-    block: Block | RemoteBlock | None,
+    block: Rounds | RemoteBlock | None,
     reached: Source | None,
 ) -> None:
     """Learn a part of the rows; with a store it is on disk afterwards."""

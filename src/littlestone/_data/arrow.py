@@ -12,10 +12,11 @@ from io import BufferedReader, FileIO
 from itertools import islice
 from typing import Any, NamedTuple
 
-from littlestone._data.blocks import BadStream, Block, ColumnSchema, Piece, Start, in_blocks
-from littlestone._data.columns import piece_from_table, validated
+from littlestone._data.cells import validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
-from littlestone._data.tables import TableFile, column_types
+from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._data.schema import Schema
+from littlestone._data.tables import TableFile, column_types, rounds_of_tables
 from littlestone._data.text import STDIN
 
 ENDINGS = (".arrow", ".feather", ".arrows", ".ipc")
@@ -36,7 +37,7 @@ class OpenArrow(NamedTuple):
 class ArrowFile(TableFile):
     """Read one file or stream, whose schema is checked at once."""
 
-    def __init__(self, location: Location, schema: ColumnSchema) -> None:
+    def __init__(self, location: Location, schema: Schema) -> None:
         with open_arrow(location, _NOT_ARROW) as file:
             super().__init__(location, schema, file.schema)
 
@@ -68,7 +69,7 @@ class ArrowPipe:
 
     unit, unfinished = "row", 0
 
-    def __init__(self, path: str, name: str, schema: ColumnSchema) -> None:
+    def __init__(self, path: str, name: str, schema: Schema) -> None:
         self.name, self.schema, self._open = name, schema, ExitStack()
         piped = path == STDIN
         raw = FileIO(0 if piped else path, closefd=not piped)
@@ -97,18 +98,16 @@ class ArrowPipe:
         size: int,
         start: Start | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Block]:
+    ) -> Iterator[Rounds]:
         """Yield the rows."""
-        return in_blocks(self._pieces(size), size)
+        return rounds_of_tables(self.schema, self._tables(), size)
 
-    def _pieces(self, size: int) -> Iterator[Piece]:
-        row = 1
+    def _tables(self) -> Iterator[Any]:
+        import pyarrow
+
         with _arrow_errors(self.name, _DAMAGED):
             for batch in map(validated, self._reader):
-                for at in range(0, batch.num_rows, size):
-                    part = batch.slice(at, size)
-                    yield piece_from_table(self.schema, part, row)
-                    row += part.num_rows
+                yield pyarrow.Table.from_batches([batch])
 
 
 @contextmanager

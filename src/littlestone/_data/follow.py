@@ -12,7 +12,7 @@ from threading import Event
 
 import numpy as np
 
-from littlestone._data.blocks import BadStream, Block, Start, in_blocks, read_cells
+from littlestone._data.rounds import BadStream, Rounds, Start
 from littlestone._data.text import (
     GZIP,
     STDIN,
@@ -76,7 +76,7 @@ class FollowedRows(TextRows):
 
     def blocks(
         self, size: int, start: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[Block]:
+    ) -> Iterator[Rounds]:
         """Yield the rows that are there, or an empty block if there is none; then those that come."""
         at = start or Start(0, line=1)
         # One descriptor for all: what is added to a file that was renamed is read to its end.
@@ -90,7 +90,7 @@ class FollowedRows(TextRows):
                 stream = TextStream(
                     FilePrefix(file, read), self.form, growing=True, at=at.byte, line=at.line
                 )
-                for block in in_blocks(stream.pieces(), size):
+                for block in stream.rounds(size):
                     is_first = False
                     yield block
                 at, self.unfinished = stream.rest, stream.unfinished
@@ -111,7 +111,6 @@ class FollowedRows(TextRows):
             return not os.path.samestat(os.stat(self.path), os.fstat(file))
         return True
 
-    def _no_rows(self) -> Block:
+    def _no_rows(self) -> Rounds:
         schema = self.form.schema
-        nothing: dict[str, list[str]] = {name: [] for name in schema.names}
-        return read_cells(schema, nothing, {}, np.zeros(0, dtype=np.intp)).block()
+        return schema.read({name: [] for name in schema.names}, {}, np.zeros(0, dtype=np.intp))

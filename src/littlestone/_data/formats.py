@@ -31,14 +31,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._data.blocks import (
-    BadStream,
-    Cells,
-    ColumnSchema,
-    Faults,
-    quoted,
-    separator_hint,
-)
+from littlestone._data.cells import quoted
+from littlestone._data.rounds import BadStream
+from littlestone._data.schema import Faults, Schema, separator_hint
 from littlestone._data.text import CHECKED_ROWS, Split
 
 # The most lines of one record of CSV.
@@ -89,7 +84,7 @@ def delimited_names(name: str, line: str, delimiter: str) -> list[str]:
 class Delimited:
     """Read text with a delimiter between cells and a header in its first line."""
 
-    def __init__(self, name: str, schema: ColumnSchema, delimiter: str = ",") -> None:
+    def __init__(self, name: str, schema: Schema, delimiter: str = ",") -> None:
         self.name, self.schema, self.delimiter = name, schema, delimiter
         self.width = 0
         cell = f'(?:"(?:[^"]|"")*"|[^"{delimiter}]*)'
@@ -208,7 +203,7 @@ class Delimited:
 class JsonLines:
     """Read objects, one a line, whose keys are the columns."""
 
-    def __init__(self, name: str, schema: ColumnSchema) -> None:
+    def __init__(self, name: str, schema: Schema) -> None:
         self.name, self.schema = name, schema
 
     def begin(self, lines: list[str]) -> int:
@@ -282,7 +277,7 @@ def only_objects(values: Sequence[Any], faults: Faults) -> list[dict[str, Any]]:
     return [value if isinstance(value, dict) else {} for value in values]
 
 
-def column(rows: Sequence[dict[str, Any]], name: str, faults: Faults) -> Cells:
+def column(rows: Sequence[dict[str, Any]], name: str, faults: Faults) -> list[Any]:
     """Return the values of a column; None, with a fault, where a row lacks it."""
     try:
         # A missing key is rare, so the common case asks for none.

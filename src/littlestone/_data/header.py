@@ -14,11 +14,12 @@ from io import BufferedReader, RawIOBase
 from typing import Any, Literal, cast
 
 from littlestone._data.arrow import open_arrow
-from littlestone._data.blocks import BadStream, separator_hint
 from littlestone._data.formats import JSON_ARRAY, delimited_names
 from littlestone._data.locations import Location, locate
 from littlestone._data.parquet import open_parquet
 from littlestone._data.readers import format_of, table_files
+from littlestone._data.rounds import BadStream
+from littlestone._data.schema import separator_hint
 from littlestone._data.text import GZIP, MAX_LINE_BYTES, STDIN, lines_of
 
 ColumnType = Literal["text", "whole number", "number", "truth value", "time", "other"]

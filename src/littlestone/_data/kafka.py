@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from littlestone._data.blocks import BadStream
+from littlestone._data.rounds import BadStream
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError

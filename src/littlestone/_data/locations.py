@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from littlestone._data.blocks import BadStream
+from littlestone._data.rounds import BadStream
 
 NEEDS_PYARROW = "needs pyarrow: pip install 'littlestone[parquet]'"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

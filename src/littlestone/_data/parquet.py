@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from littlestone._data.blocks import BadStream, ColumnSchema
-from littlestone._data.columns import validated
+from littlestone._data.cells import validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
+from littlestone._data.rounds import BadStream
+from littlestone._data.schema import Schema
 from littlestone._data.tables import TableFile
 
 ENDINGS = (".parquet",)
@@ -17,7 +18,7 @@ class ParquetFile(TableFile):
 
     groups: Sequence[int] = ()
 
-    def __init__(self, location: Location, schema: ColumnSchema) -> None:
+    def __init__(self, location: Location, schema: Schema) -> None:
         with open_parquet(location, "not a Parquet file") as file:
             super().__init__(location, schema, file.schema_arrow)
             footer = file.metadata

@@ -18,15 +18,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._data import arrow, parquet
-from littlestone._data.blocks import (
-    WRONG,
-    BadStream,
-    Block,
-    ColumnSchema,
-    RowSpan,
-    Start,
-    column_schema,
-)
+from littlestone._data.cells import WRONG
 from littlestone._data.follow import FollowedRows, refuse_to_follow
 from littlestone._data.formats import (
     JSON_ARRAY,
@@ -36,6 +28,8 @@ from littlestone._data.formats import (
     JsonLines,
 )
 from littlestone._data.locations import Location, is_uri, locate
+from littlestone._data.rounds import BadStream, Rounds, RowSpan, Start
+from littlestone._data.schema import Schema, file_schema
 from littlestone._data.tables import TableFile, TableRows
 from littlestone._data.text import (
     CHECKED_ROWS,
@@ -86,7 +80,7 @@ _FORMATS = {
     **{ending.removeprefix("."): "arrow" for ending in arrow.ENDINGS},
 }
 # The formats of files with a schema: how a file is read, and how names end in a folder.
-_TABLES: dict[str, tuple[Callable[[Location, ColumnSchema], TableFile], tuple[str, ...]]] = {
+_TABLES: dict[str, tuple[Callable[[Location, Schema], TableFile], tuple[str, ...]]] = {
     "parquet": (parquet.ParquetFile, parquet.ENDINGS),
     "arrow": (arrow.ArrowFile, arrow.ENDINGS),
 }
@@ -123,7 +117,7 @@ class RowReader(Generic[SpanT]):
         *,
         strict: bool,
         block_rows: int,
-        beginning: Block | None = None,
+        beginning: Rounds | None = None,
         label: str | None = None,
         outcomes: bool = False,
         followed: bool = False,
@@ -279,7 +273,7 @@ def open_rows(
     growing: bool = False,
     positive: Sequence[str] = (),
     follow: Event | None = None,
-) -> RowReader[Block]:
+) -> RowReader[Rounds]:
     """Open a file of labelled rows.
 
     Parameters
@@ -319,13 +313,13 @@ def open_rows(
     ...     _ = file.write("merchant,fraud\\nM,1\\nN,0\\nN,perhaps\\n")
     ...     file.flush()
     ...     with open_rows(file.name, Points("merchant"), label="fraud") as rows:
-    ...         rows.length, [(block.columns, block.labels) for block in rows]
-    (3, [({'merchant': array(['M', 'N', 'N'], dtype=object)}, array([ 1,  0, -1], dtype=int8))])
+    ...         rows.length, [(list(block.columns["merchant"]), block.labels) for block in rows]
+    (3, [(['M', 'N', 'N'], array([ 1,  0, -1], dtype=int32))])
     """
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    schema = column_schema(cls, label, user, positive)
+    schema = file_schema(cls, label, user, positive)
     source = _open_source(
         str(path),
         name,
@@ -346,8 +340,8 @@ def open_rows(
 
 
 def _open_source(
-    path: str, name: str, schema: ColumnSchema, *, form: str, growing: bool, follow: Event | None
-) -> _Source[Block]:
+    path: str, name: str, schema: Schema, *, form: str, growing: bool, follow: Event | None
+) -> _Source[Rounds]:
     if follow is not None:
         refuse_to_follow(path, name, form)
     if form in _TABLES:
@@ -366,7 +360,7 @@ def _open_source(
     return TextRows(path, name, text, growing)
 
 
-def open_table_rows(path: str, name: str, schema: ColumnSchema, form: str) -> TableRows:
+def open_table_rows(path: str, name: str, schema: Schema, form: str) -> TableRows:
     """Open a file with a schema, or a folder of such files."""
     make, _ = _TABLES[form]
     return TableRows(name, [make(file, schema) for file in table_files(path, name, form)], schema)

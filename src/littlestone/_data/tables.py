@@ -8,18 +8,21 @@ a partition's value is the same in neighbouring streams (docs/guarantee.md, Lemm
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from littlestone._data.blocks import BadStream, Block, ColumnSchema, Piece, Start, in_blocks
-from littlestone._data.columns import EXPECTED, flat_type, is_usable, piece_from_table
+import numpy as np
+
+from littlestone._data.cells import EXPECTED, flat_type, is_usable
 from littlestone._data.locations import Location
+from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._data.schema import Schema
 
 
 class TableFile(ABC):
     """Read one file, whose schema is checked when it is made."""
 
-    def __init__(self, location: Location, schema: ColumnSchema, found: Any) -> None:
+    def __init__(self, location: Location, schema: Schema, found: Any) -> None:
         self.location, self.schema = location, schema
         self.types = column_types(found, location, schema)
         self._partition = dict(location.partition)
@@ -60,7 +63,7 @@ class TableFile(ABC):
                 )
 
 
-def column_types(found: Any, location: Location, schema: ColumnSchema) -> list[Any]:
+def column_types(found: Any, location: Location, schema: Schema) -> list[Any]:
     """Check the schema that was found in a file, and return the types of the columns to read."""
     import pyarrow
 
@@ -89,7 +92,7 @@ class TableRows:
 
     unit, unfinished = "row", 0
 
-    def __init__(self, name: str, files: Sequence[TableFile], schema: ColumnSchema) -> None:
+    def __init__(self, name: str, files: Sequence[TableFile], schema: Schema) -> None:
         self.name, self.schema, self.files = name, schema, files
         # One value must have one text in the whole stream, so the types must agree before any row
         # is read.
@@ -119,15 +122,40 @@ class TableRows:
         size: int,
         start: Start | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Block]:
+    ) -> Iterator[Rounds]:
         """Yield the rows."""
-        return in_blocks(self._pieces(size, start.row if start else 0), size)
+        first = start.row if start else 0
+        return rounds_of_tables(self.schema, self._tables(size, first), size, first)
 
-    def _pieces(self, size: int, start: int) -> Iterator[Piece]:
+    def _tables(self, size: int, start: int) -> Iterator[Any]:
+        import pyarrow
+
         before = 0
         for file in self.files:
-            row = max(before, start)
-            for batch in file.batches(size, row - before):
-                yield piece_from_table(self.schema, file.with_partition(batch), row + 1)
-                row += batch.num_rows
+            for batch in file.batches(size, max(before, start) - before):
+                yield file.with_partition(pyarrow.Table.from_batches([batch]))
             before += file.rows
+
+
+def rounds_of_tables(
+    schema: Schema, tables: Iterable[Any], size: int, first: int = 0
+) -> Iterator[Rounds]:
+    """Yield the rows of Arrow tables as rounds, `size` at a time; `first` rows precede them."""
+    import pyarrow
+
+    waiting: list[Any] = []
+    for table in tables:
+        waiting.append(table.select(list(schema.names)))
+        # Exactly so many rows, however a file cuts its batches.
+        while sum(part.num_rows for part in waiting) >= size:
+            whole = pyarrow.concat_tables(waiting)
+            yield rounds_of_table(schema, whole.slice(0, size), first)
+            waiting, first = [whole.slice(size)], first + size
+    if sum(part.num_rows for part in waiting):
+        yield rounds_of_table(schema, pyarrow.concat_tables(waiting), first)
+
+
+def rounds_of_table(schema: Schema, table: Any, first: int) -> Rounds:
+    """Return the rows of an Arrow table as rounds; `first` rows precede them."""
+    cells = {name: table.column(name) for name in schema.names}
+    return schema.read(cells, {}, np.arange(first + 1, first + 1 + table.num_rows))

@@ -1,4 +1,4 @@
-"""Text files: bytes become lines, lines become records, records become pieces of the stream.
+"""Text files: bytes become lines, lines become records, records become rounds.
 
 A line ends at a line feed, or at the end of the file; a line feed at the very end begins no further
 line. A byte that is not UTF-8 becomes a lone surrogate, which spoils the cell it is in and nothing
@@ -10,27 +10,17 @@ import gzip
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from io import BufferedReader, FileIO, RawIOBase
-from typing import IO, NamedTuple, Protocol, cast
+from typing import IO, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._data.blocks import (
-    BadStream,
-    Block,
-    Cells,
-    ColumnSchema,
-    Faults,
-    Piece,
-    Start,
-    in_blocks,
-    read_cells,
-)
 from littlestone._data.locations import is_uri, locate
+from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._data.schema import Faults, Schema
 
 # The most bytes of a line.
 MAX_LINE_BYTES = 1 << 20
@@ -112,7 +102,7 @@ CHECKED_ROWS = 1000
 class Split(NamedTuple):
     """Hold the records of some lines."""
 
-    cells: Mapping[str, Cells]
+    cells: Mapping[str, Sequence[Any]]
     faults: Faults
     offsets: npt.NDArray[np.intp]
     used: int
@@ -122,7 +112,7 @@ class TextFormat(Protocol):
     """Specify what CSV and JSON lines differ in."""
 
     @property
-    def schema(self) -> ColumnSchema:
+    def schema(self) -> Schema:
         """Return which columns are read."""
         ...
 
@@ -151,11 +141,32 @@ class TextStream:
         self.unfinished = 0
         self.rest = Start(0, at, line)
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the records as rows."""
+    def rounds(self, size: int) -> Iterator[Rounds]:
+        """Yield the records as rounds, `size` at a time."""
+        cells: dict[str, list[Any]] = {name: [] for name in self._form.schema.names}
+        faults, found, count = Faults(), list[npt.NDArray[np.int64]](), 0
         for split, places in self._splits():
-            piece = read_cells(self._form.schema, split.cells, split.faults, places[:, 1])
-            yield replace(piece, places=places)
+            for name, column in cells.items():
+                column += split.cells[name]
+            faults |= {count + row: why for row, why in split.faults.items()}
+            found.append(places)
+            count += len(places)
+            # Exactly so many rows, however the file is cut into chunks.
+            while count >= size:
+                all_places = np.concatenate(found)
+                part = {name: column[:size] for name, column in cells.items()}
+                now = {row: why for row, why in faults.items() if row < size}
+                yield self._read(part, now, all_places[:size])
+                cells = {name: column[size:] for name, column in cells.items()}
+                faults = {row - size: why for row, why in faults.items() if row >= size}
+                found, count = [all_places[size:]], count - size
+        if count:
+            yield self._read(cells, faults, np.concatenate(found))
+
+    def _read(
+        self, cells: Mapping[str, list[Any]], faults: Faults, places: npt.NDArray[np.int64]
+    ) -> Rounds:
+        return self._form.schema.read(cells, faults, places[:, 1], places)
 
     def _splits(self) -> Iterator[tuple[Split, npt.NDArray[np.int64]]]:
         """Yield the records of each chunk, and the byte and the line at which each begins."""
@@ -268,7 +279,7 @@ class TextRows:
 
     def blocks(
         self, size: int, start: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[Block]:
+    ) -> Iterator[Rounds]:
         """Yield the rows."""
         at = start or Start(0, line=1)
         with ExitStack() as stack, self._decompressing():
@@ -278,7 +289,7 @@ class TextRows:
                 if not isinstance(file, FilePrefix):
                     _skip(file, at.byte, progress)
             stream = TextStream(file, self.form, growing=self._growing, at=at.byte, line=at.line)
-            yield from in_blocks(stream.pieces(), size)
+            yield from stream.rounds(size)
             self.unfinished = stream.unfinished
 
     def length(self) -> int | None:

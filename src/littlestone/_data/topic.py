@@ -22,16 +22,18 @@ import uuid
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._data.blocks import BadStream, Block, ColumnSchema, Faults, Piece, read_cells
 from littlestone._data.formats import JsonLines, column, parse_objects
 from littlestone._data.kafka import Client, parse_address
 from littlestone._data.readers import UnreadableAdvice, refuse_bad_row, refuse_mostly_bad
+from littlestone._data.rounds import BadRow, BadStream, Rounds
+from littlestone._data.schema import Faults, Schema
 from littlestone._data.text import CHECKED_ROWS, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
@@ -101,8 +103,8 @@ def next_rounds(position: Position, count: int) -> tuple[Offsets, Offsets]:
 
 
 def read_messages(
-    schema: ColumnSchema, values: Sequence[bytes | None], faults: Faults, offsets: Offsets
-) -> tuple[Piece, list[str]]:
+    schema: Schema, values: Sequence[bytes | None], faults: Faults, offsets: Offsets
+) -> tuple[Rounds, list[str]]:
     """Return messages as rows, and their texts."""
     texts = []
     for row, value in enumerate(values):
@@ -112,7 +114,7 @@ def read_messages(
         texts.append(value.decode("utf-8", "surrogateescape"))
     rows = parse_objects(texts, faults)
     cells = {name: column(rows, name, faults) for name in schema.names}
-    return read_cells(schema, cells, faults, offsets.astype(np.intp)), texts
+    return schema.read(cells, faults, offsets), texts
 
 
 class _Waiting:
@@ -140,7 +142,7 @@ class TopicRows:
     def __init__(
         self,
         source: str,
-        schema: ColumnSchema,
+        schema: Schema,
         *,
         settings: Mapping[str, str] | None = None,
         until_end: bool = False,
@@ -264,7 +266,7 @@ class TopicRows:
 
     def blocks(
         self, position: Position, size: int, most: int | None = None
-    ) -> Iterator[tuple[Block | None, Position]]:
+    ) -> Iterator[tuple[Rounds | None, Position]]:
         """Yield the rows from a position on, each block with the position after it."""
         ends: queue.SimpleQueue[dict[int, int]] = queue.SimpleQueue()
         ends.put({number: end for number, (_, end) in self._marks.items()})
@@ -335,7 +337,7 @@ class TopicRows:
 
     def _read(
         self, position: Position, size: int, patience: int = 5
-    ) -> tuple[Block, dict[int, PartitionPlace], list[str]] | None:
+    ) -> tuple[Rounds, dict[int, PartitionPlace], list[str]] | None:
         """Return the next rounds of a cut; None if they have not all come yet."""
         partitions, offsets = next_rounds(position, size)
         numbers, counts = np.unique(partitions, return_counts=True)
@@ -355,14 +357,19 @@ class TopicRows:
             last[number] = _checksum(value) if found else -1
             if not found:
                 faults[row] = NO_MESSAGE
-        piece, texts = read_messages(self._schema, values, faults, offsets)
+        rounds, texts = read_messages(self._schema, values, faults, offsets)
         if len(position) > 1:
-            for row, why in piece.faults.items():
-                piece.faults[row] = f"of partition {partitions[row]}: {why}"
+            # Reasons are kept in the order of rows.
+            rows = sorted(faults)[: len(rounds.bad)]
+            bad = tuple(
+                BadRow(fault.line, f"of partition {partitions[row]}: {fault.sentence}")
+                for row, fault in zip(rows, rounds.bad, strict=True)
+            )
+            rounds = replace(rounds, bad=bad)
         after = dict(position)
         for number, stop in stops.items():
             after[number] = after[number]._replace(next=stop, last=last[number])
-        return piece.block(), after, texts
+        return rounds, after, texts
 
     def _fetch(self, stops: Mapping[int, int], patience: int) -> bool:
         """Wait until all messages of some partitions below some offsets have come."""

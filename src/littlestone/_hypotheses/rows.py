@@ -35,7 +35,7 @@ from littlestone._hypotheses.frames import (
     frame_values,
     refuse_lazy,
 )
-from littlestone._hypotheses.values import Plain, plain
+from littlestone._hypotheses.values import Mask, Plain, plain
 from littlestone.errors import BadClass, BadColumn, BadExample
 
 # The column that a class reads; None if the example is the value itself.
@@ -250,6 +250,12 @@ def coded_column_of(batch: Batch, column: str) -> ValueColumn | None:
     """Return a column of a batch if it is coded, None if it is an array."""
     found: object = batch[column] if isinstance(batch, dict) and column in batch else None
     return found if isinstance(found, ValueColumn) else None
+
+
+def holds_where(X: Any, column: Column, test: Callable[[npt.NDArray[Any]], Mask]) -> Mask:
+    """Return in which rows a test of values holds, asked once for each distinct value if coded."""
+    coded = None if column is None else coded_column_of(X, column)
+    return test(column_of(X, column)) if coded is None else coded.where(test(coded.values))
 
 
 def values_of(batch: Batch, column: str) -> ValueColumn:

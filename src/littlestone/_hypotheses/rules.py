@@ -34,6 +34,7 @@ from littlestone._hypotheses.rows import (
     checked_columns,
     column_of,
     each,
+    holds_where,
     label,
     passes,
     value_of,
@@ -165,7 +166,7 @@ class OneOf(Hypothesis):
         return cell in self._texts if type(cell) is str else key_of(cell) in self._keys
 
     def predict(self, X: Any) -> Mask:
-        return isin(column_of(X, self.column), self.values)
+        return holds_where(X, self.column, partial(isin, values=self.values))
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self.values}
@@ -422,7 +423,7 @@ class AtLeast(Hypothesis):
         return sum(hits) >= self.count
 
     def predict(self, X: Any) -> Mask:
-        hits = [isin(column_of(X, name), [value]) for name, value in self.pairs]
+        hits = [holds_where(X, name, partial(isin, values=[value])) for name, value in self.pairs]
         return np.asarray(np.sum(hits, axis=0, dtype=np.intp) >= self.count)
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:

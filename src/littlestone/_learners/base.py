@@ -23,22 +23,14 @@ import numpy as np
 from markupsafe import Markup
 
 from littlestone._classes.base import HypothesisClass, row_reader
+from littlestone._data.cells import NO_USER, user_number
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import BadRows, read_rounds, readable_batch, user_numbers
 from littlestone._display import facts, facts_table, few, side_by_side
 from littlestone._hypotheses.rows import Batch, label
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.rounds import (
-    NO_USER,
-    BadRows,
-    Numbers,
-    RoundBatch,
-    learn_parts,
-    readable_batch,
-    readable_rounds,
-    usable_rounds,
-    user_number,
-    user_numbers,
-)
+from littlestone._learners.rounds import Numbers, RoundBatch, learn_parts, usable_rounds
 from littlestone._learners.trace import TOP, Sample, Thinned, Trace
 from littlestone._plots import plot_private
 from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
@@ -135,8 +127,6 @@ class PrivateLearner(ForwardOnly, ABC):
     seed: int
     # Moves through the rounds (`_learners/loop.py`), which it imports this module for.
     _runner: Any
-    # Whether the runner reads coded columns (`_hypotheses/coded.py`).
-    _reads_codes = False
 
     def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
         self.cls, self._horizon = cls, horizon
@@ -288,6 +278,10 @@ class PrivateLearner(ForwardOnly, ABC):
             shown["final"] = self.final
         name = type(self).__name__
         return side_by_side([facts(name, shown, note="public"), self.releases._repr_html_()])
+
+    @abstractmethod
+    def learn(self, rounds: Rounds) -> None:
+        """Learn rounds that a schema has read for this class."""
 
     def predict_one(self, x: object) -> bool:
         """Predict the label of an example by the published rule."""
@@ -461,9 +455,12 @@ class EventLearner(PrivateLearner):
 
     def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
         """Learn one batch, all of it or nothing."""
-        batch, usable, answers = readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
+        self.learn(read_rounds(self.cls, X, y, None, bad_rows))
+
+    def learn(self, rounds: Rounds) -> None:
+        """Learn rounds that a schema has read for this class."""
         self._enter()
-        self._pass_many(batch, answers, usable)
+        self._pass_many(rounds.batch, rounds.answers, rounds.usable)
 
 
 class RemoteRows(Protocol):
@@ -523,15 +520,11 @@ class UserLearner(PrivateLearner):
         """Return a row as it is learned, and its label."""
         return self._read_row(x), y if y is True or y is False else label(y)
 
-    def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
-        """Return a batch as it is learned, which rows are usable, and their labels."""
-        return readable_rounds(self.cls, X, y, bad_rows, coded=self._reads_codes)
-
     def skip_one(self, user: object = None) -> None:
         """Pass a null round: it uses up its number, and nothing is learned."""
         if user is not None:
             self._need_users(True)
-        self._one(None, None, int(user_numbers([user], 1, "null")[0]))
+        self._one(None, None, int(user_numbers([user])[0]))
 
     def _one(self, x: object, y: bool | None, route: int) -> None:
         """Learn one round, or pass it if its user's cap is reached."""
@@ -550,18 +543,19 @@ class UserLearner(PrivateLearner):
 
     def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
         """Learn one batch, all of it or nothing."""
-        batch, usable, answers = self._read_many(X, y, bad_rows)
+        self.learn(read_rounds(self.cls, X, y, users, bad_rows))
+
+    def learn(self, rounds: Rounds) -> None:
+        """Learn rounds that a schema has read for this class."""
         # Refused before `_enter`: a refusal must leave the learner as it was.
-        self._need_users(users is not None)
-        routes = None if users is None else user_numbers(users, len(answers), bad_rows)
-        if routes is not None:
-            usable = usable & self._with_user(routes, bad_rows)
+        self._need_users(rounds.users is not None)
         self._enter()
-        if routes is not None and self.plan.cap is not None:
-            within = np.fromiter(map(self._within_cap, routes.tolist()), dtype=bool)
+        usable = rounds.usable
+        if rounds.users is not None and self.plan.cap is not None:
+            within = np.fromiter(map(self._within_cap, rounds.users.tolist()), dtype=bool)
             self.beyond_cap += int((usable & ~within).sum())
             usable = usable & within
-        self._pass_many(batch, answers, usable, routes)
+        self._pass_many(rounds.batch, rounds.answers, usable, rounds.users)
 
     def learn_remote(self, rows: RemoteRows) -> None:
         """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
@@ -587,14 +581,6 @@ class UserLearner(PrivateLearner):
         if route == NO_USER:
             raise BadExample("the round has no user")
         return route
-
-    def _with_user(self, routes: Numbers, bad_rows: BadRows) -> Mask:
-        """Return which rounds have a user; one without is bad."""
-        # A round of nobody could not be counted against a cap.
-        known = np.asarray(routes != NO_USER)
-        if bad_rows == "refuse" and not known.all():
-            raise BadExample("the round has no user", int(np.argmin(known)))
-        return known
 
     def _need_users(self, given: bool) -> None:
         """Refuse users where the plan has none, and their absence where it has."""

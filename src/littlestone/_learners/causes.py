@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._classes.causes import Causes
+from littlestone._data.schema import readable_batch
 from littlestone._hypotheses.causes import outcome_of
-from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import NEVER
-from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import UserLearner
 from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.causes_plan import AUTO, CausesPlan
@@ -29,9 +28,8 @@ from littlestone._learners.evidence import (
     evidence_of,
     summarize_causes,
 )
-from littlestone._learners.outcomes import predicted_labels, read_outcome, readable_outcomes
+from littlestone._learners.outcomes import predicted_labels, read_outcome
 from littlestone._learners.plan_table import CHANGE_COST, given_plan
-from littlestone._learners.rounds import BadRows, readable_batch
 from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
 from littlestone._privacy.accounting import Unit
@@ -98,7 +96,6 @@ class PrivateCauses(UserLearner):
 
     plan: CausesPlan
     _runner: CausesLoop
-    _reads_codes = True
 
     def __init__(
         self,
@@ -136,11 +133,6 @@ class PrivateCauses(UserLearner):
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
         cls = self._causes
         return read_outcome(cls, x, y) if cls.has_outcomes else super()._read_one(x, y)
-
-    def _read_many(self, X: Any, y: object, bad_rows: BadRows) -> tuple[Batch, Mask, Mask]:
-        if self._causes.has_outcomes:
-            return readable_outcomes(self._causes, X, y, bad_rows)
-        return super()._read_many(X, y, bad_rows)
 
     @property
     def _causes(self) -> Causes:

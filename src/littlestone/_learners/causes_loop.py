@@ -46,7 +46,7 @@ from littlestone._learners.evidence import (
     window_from_json,
 )
 from littlestone._learners.loop import BallotWatcher, Loop, Publish
-from littlestone._learners.rounds import RoundBatch, Rounds
+from littlestone._learners.rounds import RoundBatch, UsableRounds
 from littlestone._privacy.causes import (
     ADD,
     CausesMechanism,
@@ -301,7 +301,7 @@ class CausesLoop(Loop):
 class _Matched(NamedTuple):
     """Hold rounds with how many causes match each, and which is the first (-1 if none)."""
 
-    part: Rounds | CodedRounds
+    part: UsableRounds | CodedRounds
     counts: npt.NDArray[np.int8]
     first: npt.NDArray[np.int8]
     own: npt.NDArray[np.int8] | None
@@ -310,7 +310,7 @@ class _Matched(NamedTuple):
     @classmethod
     def of(
         cls,
-        part: Rounds | CodedRounds,
+        part: UsableRounds | CodedRounds,
         causes: Sequence[Cause],
         has_outcomes: bool,
         costs: tuple[int, int],

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from littlestone._hypotheses.causes import Cause, match_counts, own_causes
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.epoch_rows import ColumnsOfRows, PatternIndex
-from littlestone._learners.rounds import Numbers, Rounds
+from littlestone._learners.rounds import Numbers, UsableRounds
 
 
 class CodedRounds(NamedTuple):
@@ -30,7 +30,9 @@ class CodedRounds(NamedTuple):
     own: npt.NDArray[np.int8] | None = None
 
     @classmethod
-    def of(cls, rounds: Rounds, causes: Sequence[Cause], index: PatternIndex) -> "CodedRounds":
+    def of(
+        cls, rounds: UsableRounds, causes: Sequence[Cause], index: PatternIndex
+    ) -> "CodedRounds":
         """Match rounds with causes, and code those that none matches."""
         counts, first = np.zeros(rounds.size, np.int8), np.full(rounds.size, -1, np.int8)
         own = None

@@ -23,7 +23,7 @@ from littlestone._classes.base import kinds_of, predict_row
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import Release, StateData
-from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
+from littlestone._learners.rounds import Numbers, RoundBatch, UsableRounds
 from littlestone._learners.tuning import fallbacks_of, is_narrower
 from littlestone._privacy.settling import Settling
 from littlestone.errors import BadExample
@@ -75,7 +75,7 @@ class Runner(ABC):
     def count_late_one(self, x: object, y: bool) -> None:
         """Count one round past the horizon: a batch of one."""
         batch, number = as_batch([x], self._kinds()), np.zeros(1, dtype=np.int64)
-        self.count_late(Rounds(batch, np.array([y]), number, number))
+        self.count_late(UsableRounds(batch, np.array([y]), number, number))
 
     def _kinds(self) -> dict[Any, Any]:
         return dict(kinds_of(self.forest.cls))
@@ -219,10 +219,10 @@ class Loop(Runner):
         except BadExample:  # a class may read a column where there is one: each row is a batch
             for place, x in enumerate(rows):
                 one = slice(place, place + 1)
-                alone = Rounds(as_batch([x]), labels[one], number[one], route[one])
+                alone = UsableRounds(as_batch([x]), labels[one], number[one], route[one])
                 self._add(self._judge(alone))
             return
-        self._add(self._judge(Rounds(batch, labels, number, route)))
+        self._add(self._judge(UsableRounds(batch, labels, number, route)))
 
     # What learners have of their own.
 

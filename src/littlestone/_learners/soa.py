@@ -14,12 +14,12 @@ from littlestone._classes.base import HypothesisClass, VersionSpace, checked_cla
 from littlestone._classes.finite import FiniteClass, explicit
 from littlestone._classes.rules import Rules
 from littlestone._classes.union import Complement
+from littlestone._data.schema import readable_batch
 from littlestone._display import facts, side_by_side
 from littlestone._hypotheses.rows import batch_length, label, labels, part_of, row_of
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import Release, Releases
-from littlestone._learners.rounds import readable_batch
 from littlestone._privacy.accounting import Guarantee
 from littlestone.errors import BadExample
 

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
-from hashlib import blake2b
 from random import SystemRandom
 from typing import Any, NamedTuple
 
@@ -69,11 +68,6 @@ def below(size: Any, drawn: RandomBits) -> npt.NDArray[np.intp]:
 def fresh_seed() -> int:
     """Draw a random seed. It need not be secret."""
     return SystemRandom().getrandbits(63)
-
-
-def user_address(name: bytes) -> int:
-    """Return the number that stands for a name (a user's canonical bytes) in an address."""
-    return int.from_bytes(blake2b(name, digest_size=8).digest())
 
 
 _ALL = (1 << 64) - 1

@@ -22,35 +22,23 @@ import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
-from littlestone._data.blocks import (
-    BadRow,
-    BadStream,
-    Block,
-    Checksums,
-    ColumnSchema,
-    Start,
-    column_schema,
-)
-from littlestone._data.columns import piece_from_table
 from littlestone._data.locations import Location
 from littlestone._data.parquet import ParquetFile
 from littlestone._data.readers import BEGINNING, RowReader, open_table_rows
+from littlestone._data.rounds import BadRow, BadStream, Checksums, Rounds, Start
+from littlestone._data.schema import Schema, file_schema
+from littlestone._data.tables import rounds_of_table
 from littlestone._hypotheses.causes import Cause
-from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.coded_rounds import CodedRounds
 from littlestone._learners.epoch_rows import ColumnsOfRows, PatternIndex
 from littlestone._learners.forest import Routes, trees_of
-from littlestone._learners.outcomes import readable_outcomes
 from littlestone._learners.rounds import (
-    NO_USER,
     Learnable,
     Numbers,
-    Rounds,
-    readable_rounds,
+    UsableRounds,
     usable_rounds,
-    user_numbers,
 )
 from littlestone._learners.tree import Indices
 from littlestone._ray.cluster import Ray, ray_data, task_errors
@@ -116,7 +104,7 @@ class ShardRequest(NamedTuple):
         return trees_of(self.seed, len(self.active), routes)
 
 
-def read_span(span: dict[str, Any], schema: ColumnSchema, files: Sequence[Location]) -> Any:
+def read_span(span: dict[str, Any], schema: Schema, files: Sequence[Location]) -> Any:
     """Return some row groups of a file as a table, with the number of each row."""
     import pyarrow
 
@@ -148,33 +136,22 @@ def slice_table(table: Any, where: TableSlice) -> Any:
     return part
 
 
-def block_from_table(schema: ColumnSchema, table: Any, where: TableSlice) -> Block:
-    """Return some rows of a table as a block."""
-    return piece_from_table(schema, slice_table(table, where), where.row + 1).block()
+def block_from_table(schema: Schema, table: Any, where: TableSlice) -> Rounds:
+    """Return some rows of a table as rounds."""
+    return rounds_of_table(schema, slice_table(table, where), where.row)
 
 
-def rounds_of(schema: ColumnSchema, block: Block, first: int) -> Rounds:
+def rounds_of(block: Rounds, first: int) -> UsableRounds:
     """Return the rows of a block that can be read, as rounds."""
-    batch, usable, answers = _readable(schema, block)
-    routes = None
-    if block.users is not None:
-        routes = user_numbers(block.users, len(block), "null")
-        usable = usable & (routes != NO_USER)
-    return usable_rounds(batch, answers, usable, first, routes)
-
-
-def _readable(schema: ColumnSchema, block: Block) -> tuple[Batch, Mask, Mask]:
-    if isinstance(schema.cls, Causes) and schema.normal:
-        return readable_outcomes(schema.cls, block.columns, block.targets, "null")
-    return readable_rounds(schema.cls, block.columns, block.labels, "null")
+    return usable_rounds(block.batch, block.answers, block.usable, first, block.users)
 
 
 def evaluate_rule(
-    schema: ColumnSchema, table: Any, where: TableSlice, rule: Hypothesis, summed: bool
+    schema: Schema, table: Any, where: TableSlice, rule: Hypothesis, summed: bool
 ) -> RuleErrors:
     """Return the mistakes of a rule in some rows."""
     block = block_from_table(schema, table, where)
-    rounds = rounds_of(schema, block, 0)
+    rounds = rounds_of(block, 0)
     wrong = rounds.wrong(schema.cls, rule)
     routes = None
     if schema.user is not None:
@@ -184,12 +161,12 @@ def evaluate_rule(
 
 
 def code_rows(
-    schema: ColumnSchema, table: Any, where: TableSlice, causes: tuple[Cause, ...], summed: bool
+    schema: Schema, table: Any, where: TableSlice, causes: tuple[Cause, ...], summed: bool
 ) -> CodedBlock:
     """Return what the causes learner reads of some rows."""
     assert isinstance(schema.cls, Causes), "other classes have no learner of causes"
     block = block_from_table(schema, table, where)
-    rounds = CodedRounds.of(rounds_of(schema, block, 0), causes, PatternIndex(schema.cls))
+    rounds = CodedRounds.of(rounds_of(block, 0), causes, PatternIndex(schema.cls))
     usable = np.zeros(len(block), dtype=bool)
     usable[rounds.number] = True
     return CodedBlock(
@@ -213,20 +190,19 @@ class Evaluation(NamedTuple):
 
 
 def read_routes(
-    schema: ColumnSchema, table: Any, where: TableSlice
+    schema: Schema, table: Any, where: TableSlice
 ) -> tuple[npt.NDArray[np.uint64], Mask]:
     """Return the user of each row, and which rows can be read."""
     block = block_from_table(schema, table, where)
-    usable = np.zeros(len(block), dtype=bool)
-    usable[rounds_of(schema, block, 0).number] = True
-    return user_numbers(block.users, len(block), "null"), usable
+    assert block.users is not None, "the plan protects users"
+    return block.users, block.usable
 
 
 def fetch_rows(
-    schema: ColumnSchema, table: Any, where: TableSlice, first: int, within: Mask | None
-) -> Rounds:
+    schema: Schema, table: Any, where: TableSlice, first: int, within: Mask | None
+) -> UsableRounds:
     """Return the rows as rounds."""
-    rounds = rounds_of(schema, block_from_table(schema, table, where), first)
+    rounds = rounds_of(block_from_table(schema, table, where), first)
     return rounds if within is None else rounds.taken(within[rounds.number - first])
 
 
@@ -240,15 +216,15 @@ class StoredRows(NamedTuple):
         """Return some of the rows."""
         return StoredRows(self.table.take(places), self.number[places])
 
-    def rounds(self, schema: ColumnSchema) -> Rounds:
+    def rounds(self, schema: Schema) -> UsableRounds:
         """Return the rows as rounds."""
-        some = rounds_of(schema, piece_from_table(schema, self.table, 1).block(), 0)
+        some = rounds_of(rounds_of_table(schema, self.table, 0), 0)
         number = self.number[some.number]
         return some._replace(number=number, route=number if schema.user is None else some.route)
 
 
 def scatter(
-    schema: ColumnSchema,
+    schema: Schema,
     table: Any,
     where: TableSlice,
     first: int,
@@ -265,7 +241,7 @@ def scatter(
         whole = whole.taken(np.flatnonzero(within))
     route = whole.number
     if schema.user is not None:  # the user decides the tree, so the rows must be decoded
-        read = rounds_of(schema, piece_from_table(schema, whole.table, 1).block(), 0)
+        read = rounds_of(rounds_of_table(schema, whole.table, 0), 0)
         whole, route = whole.taken(read.number), read.route
     trees = share.trees_of(route)
     active = share.active[trees]
@@ -296,7 +272,7 @@ class RemoteParquet:
 
     unit, unfinished = "row", 0
 
-    def __init__(self, engine: Ray, path: str, schema: ColumnSchema, summed: bool) -> None:
+    def __init__(self, engine: Ray, path: str, schema: Schema, summed: bool) -> None:
         self._local = open_table_rows(path, path, schema, "parquet")
         self.schema, self.summed, self._workers = schema, summed, engine.count()
         self._ray = engine.connected()
@@ -320,9 +296,9 @@ class RemoteParquet:
         """Return what changes when a file that holds one of the first rows is written again."""
         return self._local.identity(rows)
 
-    def beginning(self) -> Block:
+    def beginning(self) -> Rounds:
         """Return the first rows, read locally, before anything is started on the cluster."""
-        return next(self._local.blocks(BEGINNING), Block({}, np.zeros(0, np.int8), None, (), 0))
+        return next(self._local.blocks(BEGINNING), Rounds({}, np.zeros(0, np.int32)))
 
     def blocks(
         self,
@@ -430,7 +406,7 @@ def open_remote_rows(
     positive: Sequence[str] = (),
 ) -> "RowReader[RemoteParquetBlock]":
     """Open Parquet files of labelled rows, to be read on a cluster."""
-    source = RemoteParquet(engine, path, column_schema(cls, label, user, positive), summed)
+    source = RemoteParquet(engine, path, file_schema(cls, label, user, positive), summed)
     return RowReader(
         path, source, strict=strict, block_rows=LARGEST_BLOCK, beginning=source.beginning()
     )
@@ -543,9 +519,9 @@ class RemoteParquetBlock:
         """Return the rows as rounds from `first` on."""
         return RemoteRounds(self, first, within, first, first + len(self))
 
-    def here(self, first: int, within: Mask | None) -> Rounds:
+    def here(self, first: int, within: Mask | None) -> UsableRounds:
         """Fetch the rows, as rounds from `first` on."""
-        return cast(Rounds, self._source.get(self._submit(fetch_rows, first, within)))
+        return cast(UsableRounds, self._source.get(self._submit(fetch_rows, first, within)))
 
     def scatter(self, first: int, within: Mask | None, share: ShardRequest) -> Any:
         """Store the rows of active trees; return a reference to the shards' references."""
@@ -632,7 +608,7 @@ class RemoteRounds:
         """Return the same rounds: the cluster keeps them as long as there is a reference."""
         return self
 
-    def here(self) -> Rounds:
+    def here(self) -> UsableRounds:
         """Fetch the rows."""
         return self._block.here(self._first, self._within).between(self._start, self._stop)
 

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, predict_rows
-from littlestone._data.blocks import ColumnSchema
+from littlestone._data.schema import Schema
 from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import ChangedState, StateData
 from littlestone._learners.forest import EpochStart, Forest, Root, Routes
-from littlestone._learners.rounds import Rounds
+from littlestone._learners.rounds import UsableRounds
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import ClusterLost, Ray, task_cause
 from littlestone._ray.rows import RemoteRounds, ShardRequest, StoredRows
@@ -73,12 +73,12 @@ class Shard:
         self._forest.regrow(parts)
         self._version = version
 
-    def learn(self, version: int, rows: Rounds) -> None:
+    def learn(self, version: int, rows: UsableRounds) -> None:
         """Learn rows."""
         # A message to an earlier version must not reach the trees: its rows are sent again.
         rows.update(self._checked_forest(version))
 
-    def fetch(self, version: int, schema: ColumnSchema, refs: list[Any], index: int) -> None:
+    def fetch(self, version: int, schema: Schema, refs: list[Any], index: int) -> None:
         """Learn rows from the object store."""
         import ray
 
@@ -113,7 +113,7 @@ MAX_TRIES, PAUSE = 12, 0.1
 class Message:
     """Hold rows for the shards, and their replies."""
 
-    rows: list[Rounds] | RemoteRounds
+    rows: list[UsableRounds] | RemoteRounds
     refs: list[Any] = field(default_factory=list)
 
     @property
@@ -193,7 +193,7 @@ class ShardedForest:
         if not self.active.any():
             return
         trees = share.trees_of(routes)
-        every = Rounds(batch, answers, np.arange(len(answers)), routes)
+        every = UsableRounds(batch, answers, np.arange(len(answers)), routes)
         message = Message(
             [
                 every.taken(np.flatnonzero((trees >= first) & (trees < end) & self.active[trees]))

@@ -20,7 +20,7 @@ from string import ascii_uppercase
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from littlestone._data.blocks import BadRow
+from littlestone._data.rounds import BadRow
 from littlestone._display import clipped, environment, library_version
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import PrivateLearner, Release

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from littlestone._data.blocks import column_schema
+from littlestone._data.schema import file_schema
 from littlestone._display import library_version
 from littlestone._service import routes, schemas
 from littlestone._service.limits import Limits, Refused
@@ -56,7 +56,7 @@ def make_app(
     """Return the application for a store, which it closes at its end; `options` as `Service` has."""
     about = store.about
     rows = schemas.row_schemas(
-        column_schema(store.cls, about.terms.label, about.terms.user, about.terms.positive)
+        file_schema(store.cls, about.terms.label, about.terms.user, about.terms.positive)
     )
 
     @asynccontextmanager

@@ -20,18 +20,9 @@ import numpy as np
 from fastapi import Request
 
 from littlestone._classes.base import readable_rows
-from littlestone._data.blocks import (
-    AnyArray,
-    BadRow,
-    Block,
-    Cells,
-    ColumnSchema,
-    Faults,
-    read_cells,
-    read_columns,
-    why_unread,
-)
 from littlestone._data.formats import column, only_objects, parse_objects
+from littlestone._data.rounds import BadRow, Rounds
+from littlestone._data.schema import Faults, Schema, why_unread
 from littlestone._data.text import count_lines, lines_of
 from littlestone._hypotheses.rows import row_of
 from littlestone._service.limits import STOPPING, Limits, Refused, unavailable
@@ -156,19 +147,17 @@ async def parse_in(pool: Executor, data: bytes, work: Callable[..., T], *argumen
 # Reading.
 
 
-def parse_block(body: bytes, form: BodyFormat, schema: ColumnSchema, limits: Limits) -> Block:
+def parse_block(body: bytes, form: BodyFormat, schema: Schema, limits: Limits) -> Rounds:
     """Return labelled rows as a block to learn from; bad rows are null rounds in it."""
     rows, faults = _parse_body(body, form, limits)
     cells = _cells(rows, schema.names, faults)
-    return read_cells(schema, cells, faults, np.arange(1, 1 + len(rows))).block()
+    return schema.read(cells, faults, np.arange(1, 1 + len(rows)))
 
 
-def parse_examples(
-    body: bytes, form: BodyFormat, schema: ColumnSchema, limits: Limits
-) -> dict[str, AnyArray]:
+def parse_examples(body: bytes, form: BodyFormat, schema: Schema, limits: Limits) -> dict[str, Any]:
     """Return rows without labels, or a single one, as columns."""
     rows, faults = _parse_body(body, form, limits, allow_single=True)
-    columns = read_columns(schema, _cells(rows, schema.kinds, faults), faults)
+    columns = schema.read_columns(_cells(rows, schema.kinds, faults), faults)
     unread = np.flatnonzero(~readable_rows(schema.cls, columns)).tolist()
     for row in unread[:MAX_BAD_ROWS]:
         faults.setdefault(row, why_unread(schema.cls, row_of(columns, row)))
@@ -297,7 +286,7 @@ def _scan_row(window: str, start: int, *, whole: bool) -> tuple[Any, int]:
 
 def _cells(
     rows: Sequence[dict[str, Any]], names: Sequence[str] | Mapping[str, Any], faults: Faults
-) -> dict[str, Cells]:
+) -> dict[str, list[Any]]:
     columns = {name: column(rows, name, faults) for name in names}
     for name, cells in columns.items():
         # Python's decoder makes infinity of 1e999: no NaN or infinity may come in as a number.

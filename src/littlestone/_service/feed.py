@@ -7,7 +7,7 @@ store has.
 
 from threading import Thread
 
-from littlestone._data.blocks import BadStream
+from littlestone._data.rounds import BadStream
 from littlestone._data.topic import TopicRows
 from littlestone._service.limits import Refused
 from littlestone._service.logs import LOG, describe_error

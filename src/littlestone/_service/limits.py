@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
-from littlestone._data.blocks import BadRow
+from littlestone._data.rounds import BadRow
 from littlestone._privacy.parameters import BadParameter
 
 STOPPING = "the service is stopping, and the batch is not learned: try again, with the same key"

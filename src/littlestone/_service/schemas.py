@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from littlestone._data.blocks import ColumnSchema
+from littlestone._data.schema import Schema
 from littlestone._service.limits import Refused
 
 
@@ -327,7 +327,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 _EXAMPLES: dict[str, Any] = {"value": "a", "number": 1, "truth": 1}
 
 
-def row_schemas(schema: ColumnSchema) -> dict[str, Any]:
+def row_schemas(schema: Schema) -> dict[str, Any]:
     """Return the JSON schemas of a row with its label and of one without, for a class."""
     properties = {name: _KINDS[kind] for name, kind in schema.kinds.items()}
     example = {name: _EXAMPLES[kind] for name, kind in schema.kinds.items()}

@@ -19,7 +19,7 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 
-from littlestone._data.blocks import column_schema
+from littlestone._data.schema import file_schema
 from littlestone._display import library_version
 from littlestone._service.bodies import Waits
 from littlestone._service.events import EventHub
@@ -69,7 +69,7 @@ class Service:
         # Read here: from the start of the writer on, the store belongs to its thread.
         self.path, self.run, self.config = store.path, store.run, store.about
         self.guarantee, terms = store.guarantee, store.about.terms
-        self.schema = column_schema(store.cls, terms.label, terms.user, terms.positive)
+        self.schema = file_schema(store.cls, terms.label, terms.user, terms.positive)
         self.events = EventHub(PublicState(store.published, store.spent), store.key, terms.label)
         self.writer = Writer(
             store,

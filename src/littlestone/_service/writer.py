@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from littlestone._data.blocks import Block
+from littlestone._data.rounds import Rounds
 from littlestone._learners.base import PrivateLearner
 from littlestone._privacy.accounting import Cost
 from littlestone._service.limits import STOPPING, Refused, unavailable
@@ -128,11 +128,11 @@ class Writer:
         self.closed = self.closed or why  # the first reason stands
         self._enqueue(self._mark_file)
 
-    def learn(self, block: Block, key: str | None, digest: bytes) -> "Future[Receipt]":
+    def learn(self, block: Rounds, key: str | None, digest: bytes) -> "Future[Receipt]":
         """Learn a block of rows."""
         return self._enqueue(KeyedBatch(block, key, digest))
 
-    def learn_source(self, block: Block, source: Source) -> "Future[Receipt]":
+    def learn_source(self, block: Rounds, source: Source) -> "Future[Receipt]":
         """Learn rows of a source, in one transaction with how far it is learned then."""
 
         def learn(store: Store) -> Receipt:

@@ -7,8 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import parse_spec
-from littlestone._data.blocks import Block, RowSpan
 from littlestone._data.kafka import is_topic
+from littlestone._data.rounds import Rounds, RowSpan
 from littlestone._learners.base import PrivateLearner, RemoteRows
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.evidence import Window
@@ -184,12 +184,10 @@ def end_window(learner: PrivateLearner) -> None:
         learner.end_window()
 
 
-def learn_block(learner: PrivateLearner, block: Block | RemoteBlock) -> None:
+def learn_block(learner: PrivateLearner, block: Rounds | RemoteBlock) -> None:
     """Learn some rows; those that the class cannot read are null rounds."""
-    if not isinstance(block, Block):
+    if not isinstance(block, Rounds):
         assert isinstance(learner, RemoteLearner), "an engine was checked when it was made"
         learner.learn_remote(block)
         return
-    # Users are read from the stream only where the plan protects them.
-    users: dict[str, Any] = {} if block.users is None else {"users": block.users}
-    learner.learn_many(block.columns, block.targets, bad_rows="null", **users)
+    learner.learn(block)

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
-from littlestone._data.blocks import BadRow, Block, RowSpan, Start, column_schema
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader, UnreadableAdvice
+from littlestone._data.rounds import BadRow, Rounds, RowSpan, Start
+from littlestone._data.schema import file_schema
 from littlestone._data.topic import Position, TopicRows, position_from_json
 from littlestone._learners.base import PrivateLearner
 from littlestone._store.request import LearnRequest, RemoteBlock
@@ -67,9 +68,9 @@ def source_from_json(data: Mapping[str, Any]) -> Source:
     return source if topic is None else source._replace(topic=position_from_json(topic))
 
 
-def parts(block: Block | RemoteBlock, rounds: int) -> Iterator[Block | RemoteBlock]:
+def parts(block: Rounds | RemoteBlock, rounds: int) -> Iterator[Rounds | RemoteBlock]:
     """Yield a block in parts: short ones while the stream is young, so that there is progress."""
-    if not isinstance(block, Block):
+    if not isinstance(block, Rounds):
         yield from [block] if len(block) else []
         return
     start = 0
@@ -191,7 +192,7 @@ def _name_in_words(name: str) -> str:
 
 def all_rows(
     rows: RowReader[Any], learner: PrivateLearner, bad: list[BadRow]
-) -> Iterator[tuple[Block | RemoteBlock, None]]:
+) -> Iterator[tuple[Rounds | RemoteBlock, None]]:
     """Yield all rows of a file, in parts, with no place to go on from: nothing is stored."""
     for block in rows:
         for part in parts(block, learner.rounds):
@@ -212,7 +213,7 @@ def new_rows(
     *,
     bad: list[BadRow],
     tell: Callable[[str], None],
-) -> Iterator[tuple[Block | RemoteBlock | None, Source]]:
+) -> Iterator[tuple[Rounds | RemoteBlock | None, Source]]:
     """Yield the rows of a file that were not learned yet, each part with how far it is then."""
     is_same = source.identity is not None and rows.identity(source.rows) == source.identity
     # Of a file that is not the same one, the rows are counted from its beginning.
@@ -253,7 +254,7 @@ def _blocks_from(rows: RowReader[Any], start: Start, tell: Callable[[str], None]
 
 def _refuse_other_tail(rows: RowReader[Any], source: Source, tail: RowSpan) -> None:
     """Refuse a file in which the rows before the position are others than those learned."""
-    if source.tail and isinstance(tail, Block) and _digest(tail) != source.tail:
+    if source.tail and isinstance(tail, Rounds) and _digest(tail) != source.tail:
         raise BadStore(
             f"{rows.name}: the rows before row {source.rows + 1:,} are not those that were learned:"
             f" the file has changed. {OTHERWISE}"
@@ -285,12 +286,12 @@ class _FirstRows:
 
 def _digest(rows: RowSpan) -> str:
     """Return a digest of some rows; of rows on a cluster there is none."""
-    return str(rows.sums()) if isinstance(rows, Block) else ""
+    return str(rows.sums()) if isinstance(rows, Rounds) else ""
 
 
 def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
     """Open the topic that a request is about."""
-    schema = column_schema(cls, task.label, task.user, task.positive)
+    schema = file_schema(cls, task.label, task.user, task.positive)
     label = None if schema.named_labels else task.label
     return TopicRows(
         task.source,
@@ -332,7 +333,7 @@ def known_topic(sources: Iterable[Source], rows: TopicRows) -> Source | None:
 
 def new_messages(
     rows: TopicRows, source: Source, *, size: int, most: int | None, bad: list[BadRow]
-) -> Iterator[tuple[Block | None, Source]]:
+) -> Iterator[tuple[Rounds | None, Source]]:
     """Yield the rows of a topic that were not learned yet, each block with how far it is then."""
     assert source.topic is not None, "a source of a topic has a position"
     for block, position in rows.blocks(source.topic, size, most):

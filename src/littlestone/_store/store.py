@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._data.blocks import Block
+from littlestone._data.rounds import Rounds
 from littlestone._learners.base import Checkpoint, PrivateLearner, Release
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.dpsoa import Engine
@@ -110,7 +110,7 @@ class Receipt(NamedTuple):
 class KeyedBatch(NamedTuple):
     """Hold rows to be learned, the key that names them, and a digest that identifies them."""
 
-    block: Block | RemoteBlock
+    block: Rounds | RemoteBlock
     key: str | None = None
     digest: bytes = b""
 
@@ -242,7 +242,7 @@ class Store(ForwardOnly):
 
     def learn(
         self,
-        block: Block | RemoteBlock,
+        block: Rounds | RemoteBlock,
         *,
         key: str | None = None,
         digest: bytes = b"",
@@ -252,7 +252,7 @@ class Store(ForwardOnly):
 
         Parameters
         ----------
-        block : Block or RemoteBlock
+        block : Rounds or RemoteBlock
             The rows. Those that are null rounds already stay null rounds.
         key : str, optional
             Names the rows: with a key that is known they are not learned again.
@@ -308,7 +308,7 @@ class Store(ForwardOnly):
         self._fold_in()
         return receipts
 
-    def _take(self, block: Block | RemoteBlock, rounds: int) -> Receipt:
+    def _take(self, block: Rounds | RemoteBlock, rounds: int) -> Receipt:
         """Learn a block after so many rounds, to be committed."""
         if self.learner.rounds != rounds:
             raise BadStore(f"{self.path}: a batch was cut short: open the file again")

@@ -39,7 +39,7 @@ from littlestone._hypotheses.values import Mask, decode, encode
 from littlestone._learners.base import ChangedState, EventLearner, StateData
 from littlestone._learners.loop import BallotWatcher, Publish, Runner
 from littlestone._learners.plan_table import PlanTable, planned_delta, planned_epsilon
-from littlestone._learners.rounds import Numbers, RoundBatch, Rounds
+from littlestone._learners.rounds import Numbers, RoundBatch, UsableRounds
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Selection
 from littlestone._privacy.accounting import Cost
@@ -292,10 +292,10 @@ class EveryRoundRunner(Runner):
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round."""
         batch = as_batch([x], kinds_of(self._cls))
-        self._learn(Rounds(batch, np.array([y]), np.array([number]), np.array([route])))
+        self._learn(UsableRounds(batch, np.array([y]), np.array([number]), np.array([route])))
         self.pass_one(number)
 
-    def _learn(self, one: Rounds) -> None:
+    def _learn(self, one: UsableRounds) -> None:
         self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())
         self.forest.learn(one.batch, one.answers, one.number)
 

@@ -17,7 +17,7 @@ from littlestone._learners.base import UserLearner
 from littlestone._learners.forest import Forest
 from littlestone._learners.loop import BallotWatcher, Publish, Runner
 from littlestone._learners.plan_table import delta_warning
-from littlestone._learners.rounds import RoundBatch, Rounds
+from littlestone._learners.rounds import RoundBatch, UsableRounds
 from littlestone._learners.tree import fresh_seed
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
@@ -50,7 +50,9 @@ class SingleForestRunner(Runner):
 
     def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
         """Learn one round."""
-        self._learn(Rounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route])))
+        self._learn(
+            UsableRounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
+        )
         self.pass_one(number)
 
     def _learn(self, part: RoundBatch) -> None:

@@ -1,0 +1,211 @@
+"""Rounds: rows as learners read them, with null rounds, reasons, places and checksums.
+
+A row that cannot be read is a *null round*: its label is `NULL`, it keeps its place, and the rows
+after it keep theirs. So two files that differ in one row make two streams that differ in one round,
+which is what the guarantee is about (docs/guarantee.md, Lemma 0). Why a round is null is private,
+and so is how many are.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, NamedTuple, Protocol
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._hypotheses.causes import OUTCOME
+from littlestone._hypotheses.columns import Column, objects
+from littlestone._hypotheses.rows import Batch, part_of
+from littlestone._hypotheses.values import Mask, Plain
+from littlestone.errors import LittlestoneError
+
+# 32 columns, each 32 bits.
+Matrix = tuple[int, ...]
+
+
+class Checksums(tuple[tuple[int, int], ...]):
+    """Hold the CRC-32 of each column of some rows, and how many bytes it covers."""
+
+    def __new__(cls, columns: Iterable[tuple[int, int]] = ()) -> "Checksums":
+        return super().__new__(cls, columns)
+
+    def __add__(self, other: "Checksums") -> "Checksums":  # type: ignore[override]
+        if not self or not other:
+            return self or other
+        pairs = zip(self, other, strict=True)
+        return Checksums(
+            (crc_combine(a, b, more), length + more) for (a, length), (b, more) in pairs
+        )
+
+    def __str__(self) -> str:
+        return " ".join(f"{crc:08x}:{length:x}" for crc, length in self)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Checksums":
+        """Return the checksums that `str` wrote."""
+        columns = (column.split(":") for column in text.split())
+        return cls((int(crc, 16), int(length, 16)) for crc, length in columns)
+
+
+def crc_combine(first: int, second: int, length: int) -> int:
+    """Return the CRC-32 of two texts, one after the other."""
+    # A CRC is linear: zeros behind a text multiply its checksum by a matrix over the field of two
+    # elements, and 2^k zeros by that matrix squared k times.
+    power = 0
+    while length:
+        if length & 1:
+            first = _multiply(_zeros_matrix(power), first)
+        length, power = length >> 1, power + 1
+    return first ^ second
+
+
+@cache
+def _zeros_matrix(power: int) -> Matrix:
+    """Return the matrix of 2 ** power bytes of zeros; power -3 is one bit."""
+    if power > -3:
+        half = _zeros_matrix(power - 1)
+        return tuple(_multiply(half, column) for column in half)
+    return 0xEDB88320, *(1 << bit for bit in range(31))
+
+
+def _multiply(matrix: Matrix, vector: int) -> int:
+    product = 0
+    for bit, column in enumerate(matrix):
+        if vector >> bit & 1:
+            product ^= column
+    return product
+
+
+# The label of a null round.
+NULL = -1
+
+AnyArray = npt.NDArray[Any]
+Labels = npt.NDArray[np.int32]
+UserNumbers = npt.NDArray[np.uint64]
+
+
+class BadStream(LittlestoneError, ValueError):
+    """Report a file that cannot be read as a stream; the text names file, line and column."""
+
+
+class BadRow(NamedTuple):
+    """Hold why a round is null. Private."""
+
+    line: int
+    sentence: str
+
+
+class Start(NamedTuple):
+    """Hold where a row begins."""
+
+    row: int
+    byte: int = 0
+    line: int = 0
+
+
+class RowSpan(Protocol):
+    """Specify consecutive rows, local or remote."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def bad(self) -> tuple[BadRow, ...]:
+        """Return why the first null rounds are null. Private."""
+
+    @property
+    def nulls(self) -> int:
+        """Return the number of null rounds. Private."""
+
+    def nulls_before(self, stop: int) -> int:
+        """Return the number of null rounds among the first rows. Private."""
+
+    def part(self, start: int, stop: int) -> "RowSpan":
+        """Return some of the rows, without the reasons of bad ones."""
+
+    def start(self, row: int) -> Start:
+        """Return where the first of the rows begins, if `row` rows of the source precede it."""
+
+    def sums(self) -> Checksums:
+        """Return the checksum of each column, to be added to those of the rows before."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Hold consecutive rows as a learner reads them; null rounds keep their place.
+
+    A label is `NULL`, 0 for a normal row, or from 1 on the number of an outcome; where labels are
+    true and false there are no outcomes, and 1 is true. A user is a number, 0 for nobody.
+    """
+
+    columns: Batch
+    labels: Labels
+    users: UserNumbers | None = None
+    outcomes: tuple[Plain, ...] | None = None
+    bad: tuple[BadRow, ...] = ()
+    places: npt.NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def usable(self) -> Mask:
+        """Return which rounds have an example."""
+        return np.asarray(self.labels != NULL)
+
+    @property
+    def answers(self) -> Mask:
+        """Return which rows are positive: neither normal nor null."""
+        return np.asarray(self.labels > 0)
+
+    @property
+    def batch(self) -> Batch:
+        """Return what a class reads, with the outcome of each row where there are outcomes."""
+        if self.outcomes is None or not isinstance(self.columns, dict):
+            return self.columns
+        outcomes: Any = Column(objects([None, *self.outcomes]), np.maximum(self.labels, 0))
+        return {**self.columns, OUTCOME: outcomes}
+
+    @property
+    def nulls(self) -> int:
+        """Implement `RowSpan.nulls`."""
+        return self.nulls_before(len(self))
+
+    def nulls_before(self, stop: int) -> int:
+        """Implement `RowSpan.nulls_before`."""
+        return int(np.count_nonzero(self.labels[:stop] == NULL))
+
+    def part(self, start: int, stop: int) -> "Rounds":
+        """Implement `RowSpan.part`: views of the arrays."""
+        some = slice(start, stop)
+        return replace(
+            self,
+            columns=part_of(self.columns, some),
+            labels=self.labels[some],
+            users=None if self.users is None else self.users[some],
+            bad=(),
+            places=None if self.places is None else self.places[some],
+        )
+
+    def start(self, row: int) -> Start:
+        """Implement `RowSpan.start`: in text also byte and line."""
+        return Start(row) if self.places is None else Start(row, *self.places[0].tolist())
+
+    def sums(self) -> Checksums:
+        """Implement `RowSpan.sums`."""
+        columns = self.batch.values() if isinstance(self.batch, dict) else [self.batch]
+        users = b"" if self.users is None else self.users.tobytes()
+        texts = np.sign(self.labels).astype(np.int8).tobytes(), users, *map(_column_bytes, columns)
+        return Checksums((crc32(text), len(text)) for text in texts)
+
+
+def _column_bytes(column: Any) -> bytes:
+    """Return the values of a column as bytes."""
+    # As text, not as the array's own bytes: a missing value in a block gives it another dtype.
+    if isinstance(column, Column):
+        texts = [f"{value}\0" for value in column.values.tolist()]
+        cells = [texts[code] for code in column.codes.tolist()]
+    else:
+        cells = [f"{value}\0" for value in column.tolist()]
+    return "".join(cells).encode("utf-8", "surrogatepass")

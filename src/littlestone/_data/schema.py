@@ -1,0 +1,431 @@
+"""The schema of a stream: which columns are read, how, and what makes a row a null round.
+
+This is where rows become rounds, from whatever they come (docs/guarantee.md, Lemma 0): `Schema.read`
+for columns of cells (files, messages, requests), `read_rounds` for tables in memory. Each cell is
+read by itself (`_data/cells.py`), and whether the class can read a row is asked once.
+"""
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._classes.base import (
+    HypothesisClass,
+    check_row,
+    checked_class,
+    kinds_of,
+    read_row,
+    readable_rows,
+)
+from littlestone._classes.causes import Causes
+from littlestone._data.cells import (
+    NO_USER,
+    WRONG,
+    WRONG_USER,
+    WRONG_VALUE,
+    Cells,
+    cell_of,
+    coded,
+    number_cells,
+    quoted,
+    read_column,
+    read_labels,
+    read_users,
+    value_cell,
+)
+from littlestone._data.rounds import NULL, BadRow, BadStream, Labels, Rounds, UserNumbers
+from littlestone._hypotheses.columns import Column, column_from_array, objects
+from littlestone._hypotheses.compare import float_of
+from littlestone._hypotheses.compare import readable as readable_values
+from littlestone._hypotheses.rows import (
+    Batch,
+    Kind,
+    as_batch,
+    column_of,
+    label,
+    label_column,
+    passes,
+    row_of,
+)
+from littlestone._hypotheses.values import Mask, Plain, key_of
+from littlestone.errors import BadColumn, BadExample
+
+# The first fault of each bad row, by row.
+Faults = dict[int, str]
+# The most bad rows whose faults are kept.
+MOST_FAULTS_KEPT = 100
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Hold which columns are read. Make one with `file_schema`."""
+
+    cls: HypothesisClass
+    kinds: dict[str, Kind]
+    label: str
+    user: str | None
+    positive: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return every column, once."""
+        users = () if self.user is None else (self.user,)
+        return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
+
+    @cached_property
+    def normal(self) -> tuple[str, ...]:
+        """Return the labels of normal rows, if all others are outcomes."""
+        return tuple(self.cls.normal) if isinstance(self.cls, Causes) else ()
+
+    @cached_property
+    def named_labels(self) -> bool:
+        """Return whether labels have other values than 0 and 1."""
+        return bool(self.positive or self.normal)
+
+    @cached_property
+    def label_kind(self) -> Kind:
+        """Return how the column of labels is read."""
+        if self.bounds:
+            return "number"
+        return "value" if self.named_labels else "truth"
+
+    @cached_property
+    def bounds(self) -> tuple["Bound", ...]:
+        """Return the conditions under which a number is a positive label, if there are any."""
+        return label_bounds(self.positive)
+
+    @cached_property
+    def wrong_label(self) -> str:
+        """Return the fault of a label that cannot be read."""
+        return WRONG_VALUE if self.label_kind == "value" else WRONG[self.label_kind]
+
+    def label_of(self, cell: Any) -> Plain:
+        """Read one label: whether it is positive, or its outcome, None if it is normal."""
+        if isinstance(self.cls, Causes) and self.normal:
+            return self.cls.outcome(cell)
+        if self.bounds:
+            number = float_of(cell)
+            if math.isnan(number):
+                raise BadExample("the label is missing")
+            return any(_COMPARE[compare](number, bound) for compare, bound in self.bounds)
+        if not self.positive:
+            return label(cell)
+        if cell is None or cell != cell or (cell == "" and "" not in self.positive):
+            raise BadExample("the label is missing")
+        return key_of(cell) in self._positive_keys
+
+    @cached_property
+    def _positive_keys(self) -> frozenset[bytes]:
+        return frozenset(map(key_of, self.positive))
+
+    def read(
+        self,
+        cells: Mapping[str, Cells],
+        faults: Faults,
+        lines: npt.NDArray[np.integer[Any]],
+        places: npt.NDArray[np.int64] | None = None,
+    ) -> Rounds:
+        """Read the columns of some rows; those with faults, old and new, are null rounds."""
+        columns = self.read_columns(cells, faults)
+        column = coded(cells[self.label])
+        read = self.label_of
+        if self.label_kind == "value":
+            read = self._named_label
+        labels, outcomes, _ = read_labels(column, read)
+        self._note(faults, cells, self.label, self.wrong_label, labels == NULL)
+        users = None
+        if self.user is not None:
+            column = coded(cells[self.user])
+            column.values[[not passes(value_cell, cell) for cell in column.values]] = None
+            users, _ = read_users(column)
+            self._note(faults, cells, self.user, WRONG_USER, users == NO_USER)
+        # The round stays, without a label: the rows after it keep their numbers (Lemma 0).
+        labels[list(faults)] = NULL
+        # The class judges rows before the gate sees them: a learner never meets an unreadable one.
+        unread = np.flatnonzero((labels != NULL) & ~readable_rows(self.cls, columns))
+        labels[unread] = NULL
+        for row in unread[:MOST_FAULTS_KEPT].tolist():
+            faults[row] = why_unread(self.cls, row_of(columns, row))
+        kept = sorted(faults)[:MOST_FAULTS_KEPT]
+        bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
+        return Rounds(columns, labels, users, outcomes if self.normal else None, bad, places)
+
+    def _named_label(self, cell: Any) -> Plain:
+        return self.label_of(value_cell(cell))
+
+    def read_columns(self, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Any]:
+        """Read the columns of the class; cells that are not of their kind are faults."""
+        columns = {}
+        for name, kind in self.kinds.items():
+            columns[name], wrong = read_column(cells[name], kind)
+            self._note(faults, cells, name, WRONG[kind], wrong)
+        return columns
+
+    def _note(
+        self, faults: Faults, cells: Mapping[str, Cells], name: str, sentence: str, wrong: Mask
+    ) -> None:
+        """Add the faults of a column to those of its rows, of which the first counts."""
+        for row in np.flatnonzero(wrong).tolist():
+            cell = quoted(cell_of(cells[name], row))
+            faults.setdefault(row, f"column {name!r}: {cell} {sentence}")
+
+    def check_names(self, where: str, found: Iterable[str]) -> None:
+        """Check that a file has every column to read, once."""
+        names = list(found)
+        for name in self.names:
+            if name not in names:
+                raise BadStream(
+                    f"{where}: no column {name!r}, which {self._reader(name)}: "
+                    f"the file has {_listed(names)}.{self._hint(name, names)}"
+                )
+            if names.count(name) > 1:
+                raise BadStream(f"{where}: column {name!r} is there twice: which of them to read?")
+
+    def _hint(self, name: str, names: list[str]) -> str:
+        """Return what to do about a column that is missing."""
+        if hint := separator_hint(names):
+            return hint
+        if "," in name and set(name.split(",")) <= set(names):
+            if name in self.kinds:
+                return f" This class reads one column: causes:{name} reads several."
+            return " It is one column: run once for each, or make one column of them."
+        if name in self.kinds:
+            return _alike(name, names) or " Name one of them in --class."
+        option = "label" if name == self.label else "user"
+        return _alike(name, names) or f" Name one of them as --{option}."
+
+    def _reader(self, name: str) -> str:
+        if name == self.label:
+            return "holds the label"
+        return "the class reads" if name in self.kinds else "holds the user"
+
+
+def _alike(name: str, names: list[str]) -> str:
+    """Return a hint for a mistyped name."""
+    close = difflib.get_close_matches(name, names, n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def separator_hint(names: list[str]) -> str:
+    """Return a hint for a file with another separator."""
+    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if other is None:
+        return ""
+    if other == "\t":
+        return " Are its fields separated by tabs? Then pass --format tsv."
+    return (
+        f" Are its fields separated by {other!r}? They must be by commas, or with --format tsv by "
+        "tabs."
+    )
+
+
+def file_schema(
+    cls: HypothesisClass, label: str, user: str | None, positive: Sequence[str] = ()
+) -> Schema:
+    """Return which columns of a file a class needs."""
+    kinds = dict(checked_class(cls).reads)
+    named = {name: kind for name, kind in kinds.items() if name is not None}
+    if not kinds:
+        raise BadStream(
+            f"{cls!r} does not declare which columns it reads: give it a property `reads`"
+        )
+    if len(named) < len(kinds):
+        raise BadStream(f"{cls!r} reads bare values, and a file has columns: name one with column=")
+    if label in named:
+        raise BadStream(
+            f"column {label!r} is the label: a class that reads it would only copy it. Leave it "
+            "out of --class, or name another --label"
+        )
+    if label == user:
+        raise BadStream(
+            f"column {label!r} is named as the label and as the user: it can be one of them. Name "
+            "the column that identifies a person as --user"
+        )
+    schema = Schema(cls, named, label, user, tuple(positive))
+    # Read here, so that a condition that cannot be read is an error before anything is read.
+    label_bounds(schema.positive)
+    if schema.positive and schema.normal:
+        raise BadStream(
+            "--positive conflicts with --negative (normal=): name positive labels, or normal ones"
+        )
+    return schema
+
+
+def _listed(names: list[str]) -> str:
+    limit = 20
+    listed = ", ".join(map(repr, names[:limit])) or "none"
+    return listed if len(names) <= limit else f"{listed} and {len(names) - limit} more"
+
+
+def why_unread(cls: HypothesisClass, x: object) -> str:
+    """Return why a class cannot read an example."""
+    try:
+        check_row(cls, x)
+    except BadExample as error:
+        return error.sentence
+    return "the class cannot read the row"
+
+
+# A condition on a number: how it is compared, and with what.
+Bound = tuple[str, float]
+_BOUND = re.compile(r"(>=|<=|>|<)(.*)", re.DOTALL)
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def label_bounds(positive: Sequence[str]) -> tuple[Bound, ...]:
+    """Read the conditions under which a number is a positive label; none if values are named."""
+    found = [_BOUND.fullmatch(text) for text in positive]
+    if not any(found):
+        return ()
+    bounds = []
+    for text, match in zip(positive, found, strict=True):
+        if match is None:
+            raise BadStream(
+                f"--positive {text} is a value and others are conditions on a number: name either "
+                "values or conditions"
+            )
+        numbers, wrong = number_cells([match[2]])
+        if wrong.any() or math.isnan(numbers[0]):
+            raise BadStream(f"--positive {text!r}: no number follows {match[1]}, as in '>60'")
+        bounds.append((match[1], float(numbers[0])))
+    return tuple(bounds)
+
+
+# What happens to rows that cannot be read: the batch is refused, or they are null rounds.
+BadRows = Literal["refuse", "null"]
+
+
+def read_rounds(
+    cls: HypothesisClass, X: Any, y: object, users: Any = None, bad_rows: BadRows = "refuse"
+) -> Rounds:
+    """Read a table in memory with its labels, and its users if there are any."""
+    if bad_rows not in get_args(BadRows):
+        raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
+    schema, refuses = Schema(cls, {}, "", None), bad_rows == "refuse"
+    column = _label_column(schema, y)
+    batch, readable = read_batch(cls, X, bad_rows)
+    if len(column) != len(readable):
+        raise BadExample(f"{len(readable)} examples and {len(column)} labels")
+    if refuses:
+        refuse_unreadable(cls, batch, readable)
+    labels, outcomes, wrong = read_labels(column, schema.label_of)
+    if refuses and wrong:
+        _refuse_cell(column, wrong)
+    labels[~readable] = NULL
+    numbers = None if users is None else _read_users(users, labels, refuses)
+    return Rounds(batch, labels, numbers, outcomes if schema.normal else None)
+
+
+def _label_column(schema: Schema, y: object) -> Column:
+    if isinstance(y, Column):
+        return y
+    try:
+        # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
+        given = column_of(y, None, "value") if schema.normal else label_column(y)
+    except BadColumn as error:
+        raise BadColumn(f"labels: {error.sentence.removeprefix('labels: ')}") from None
+    if given.dtype.kind not in "biuf":
+        return column_from_array(given)
+    if given.dtype.kind == "b":
+        return Column(objects([False, True]), given.astype(np.int32))
+    values, codes = np.unique(given, return_inverse=True)
+    return Column(objects(values), codes.astype(np.int32))
+
+
+def _read_users(users: Any, labels: Labels, refuses: bool) -> UserNumbers:
+    """Return the number of each user; a round of nobody becomes a null round."""
+    column = _user_column(users)
+    numbers, wrong = read_users(column)
+    if len(numbers) != len(labels):
+        raise BadExample(f"{len(labels)} examples and {len(numbers)} users")
+    nobody = numbers == NO_USER
+    if refuses and wrong:
+        _refuse_cell(column, wrong)
+    # A round of nobody could not be counted against a cap.
+    if refuses and nobody.any():
+        raise BadExample("the round has no user", int(np.argmax(nobody)))
+    labels[nobody] = NULL
+    return numbers
+
+
+def _user_column(users: Any) -> Column:
+    try:
+        # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
+        return column_from_array(column_of(users, None, "value"))
+    except BadColumn as error:
+        raise BadColumn(f"users: {error.sentence}") from None
+
+
+def user_numbers(users: Any) -> UserNumbers:
+    """Return the number of each user; `NO_USER` for nobody, and where there is no text."""
+    return read_users(_user_column(users))[0]
+
+
+def _refuse_cell(column: Column, wrong: Mapping[int, BadExample]) -> None:
+    """Raise the fault of the first row that has one."""
+    row = int(np.argmax(np.isin(column.codes, list(wrong))))
+    raise BadExample(wrong[int(column.codes[row])].sentence, row)
+
+
+def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
+    """Return a batch as columns, if the class can read every row of it."""
+    batch, readable = read_batch(cls, X, "refuse")
+    refuse_unreadable(cls, batch, readable)
+    return batch
+
+
+def refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> None:
+    """Raise `BadExample` for the first row that cannot be read, if there is one."""
+    if readable.all():
+        return
+    row = int(np.argmin(readable))
+    try:
+        check_row(cls, row_of(batch, row))
+    except BadExample as error:
+        raise BadExample(error.sentence, row) from None
+    raise AssertionError(f"{cls!r} reads row {row} alone and not in a batch")
+
+
+def read_batch(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
+    """Return a table in memory as columns, and which of its rows the class can read."""
+    try:
+        batch = as_batch(X, kinds_of(cls), coded=True)
+        readable = readable_rows(cls, batch)
+        if bad_rows == "null":
+            _without_odd_values(batch)
+        return batch, readable
+    except BadColumn:
+        raise
+    except BadExample:
+        if bad_rows == "refuse" or not isinstance(X, list | tuple | np.ndarray):
+            raise
+    rows: list[Any] = list(X)
+    readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
+    kept = [read_row(cls, x) if reads else None for x, reads in zip(rows, readable, strict=True)]
+    # What cannot be read is never learned: a readable row stands in its place, so that all line up.
+    stand_in = next((x for x, reads in zip(kept, readable, strict=True) if reads), None)
+    lined_up = [x if reads else stand_in for x, reads in zip(kept, readable, strict=True)]
+    try:
+        return as_batch(lined_up, kinds_of(cls), coded=True), readable
+    except BadExample:  # a class may read a column where there is one: each row keeps its own
+        return column_of(lined_up, None), readable
+
+
+def _without_odd_values(batch: Batch) -> None:
+    """Leave out the values of null rounds, which nothing may have to compare."""
+    for column in batch.values() if isinstance(batch, dict) else ():
+        if isinstance(column, Column):
+            column.values[~column.map(readable_values)] = None

@@ -1,0 +1,267 @@
+"""Lemma 0, cell by cell: a cell reads the same alone and in any company, through every entrance."""
+
+import csv
+import io
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import littlestone as ls
+from effort import scaled
+from littlestone._data import readers
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import file_schema, read_rounds
+from littlestone._data.tables import rounds_of_table
+from littlestone._data.topic import read_messages
+from littlestone._hypotheses.compare import number_of
+from littlestone._hypotheses.rows import label, row_of
+from littlestone._hypotheses.values import key_of
+from littlestone._service.bodies import parse_block
+from littlestone._service.limits import Limits
+
+TEXTS = [
+    *(
+        "",
+        "a",
+        "é",
+        "\U0001f600",
+        "a\0",
+        "\0",
+        "\0a",
+        "-0.0",
+        "-0.0\0",
+        "0.0",
+        "-0",
+        "007",
+        "7",
+        "+7",
+    ),
+    *("7.0", "1e3", " 7", "0x1F", "true", "False", "1", "0", "1.0", "NA", "nan", "null", "None"),
+    *("inf", "-inf", "x" * 64, "x" * 65, "x" * 66, "9" * 4300, "9" * 1300, "9007199254740993"),
+    *("\ud800", "a\udc80", 'a"b', "a,b", "2020-01-01", "u1", "u2"),
+]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    7,
+    2**53 + 1,
+    2**63,
+    -(2**63),
+    10**400,
+    0.0,
+    -0.0,
+    1.0,
+    7.5,
+    math.inf,
+    math.nan,
+]
+JSON_CELLS = [*TEXTS, *NUMBERS, True, False, None, [1], {"a": 1}]
+OBJECTS = [
+    *(*JSON_CELLS, np.int8(7), np.float32(7.5), np.float64("nan"), np.bool_(True), np.str_("a")),
+    *(
+        pd.NA,
+        pd.NaT,
+        Decimal("7.5"),
+        Decimal("NaN"),
+        b"a",
+        b"\xff",
+        (1, "a"),
+        (1.0, "a"),
+        (True, "a"),
+    ),
+    *(object(), np.datetime64("2020-01-01"), pd.Timestamp("2020-01-01")),
+]
+OPTIONAL_TEXTS = [*(text for text in TEXTS if text.isprintable() or "\0" in text), None]
+CLASSES: dict[str, ls.HypothesisClass] = {
+    "value": ls.Points("a"),
+    "number": ls.Thresholds(0, 100, column="a"),
+    "truth": ls.Conjunctions(["a"]),
+    "outcomes": ls.Causes(["a"], normal=["0", ""]),
+}
+NAMES = ("a", "y", "u")
+Table = dict[str, list[Any]]
+Entrance = Callable[[ls.HypothesisClass, Table, Path], Rounds]
+
+
+def in_memory(make: Callable[[Table], Any], column: Callable[[list[Any]], Any]) -> Entrance:
+    """`learn_many`: a table, labels and users."""
+
+    def entrance(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
+        y, u = column(table["y"]), column(table["u"])
+        return read_rounds(cls, make({"a": table["a"]}), y, u, "null")
+
+    return entrance
+
+
+def objects(cells: Sequence[Any]) -> Any:
+    array = np.empty(len(cells), dtype=object)
+    array[:] = cells
+    return array
+
+
+def from_file(name: str, write: Callable[[Table, Path], None]) -> Entrance:
+    def entrance(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
+        write(table, folder / name)
+        with (
+            mock.patch.object(readers, "refuse_mostly_bad"),
+            ls.open_rows(folder / name, cls, label="y", user="u") as rows,
+        ):
+            (block,) = rows
+        return block
+
+    return entrance
+
+
+def write_csv(table: Table, path: Path) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(
+        [list(table), *zip(*table.values(), strict=True)]
+    )
+    path.write_bytes(text.getvalue().encode("utf-8", "surrogatepass"))
+
+
+def lines_of(table: Table) -> list[str]:
+    rows = zip(*table.values(), strict=True)
+    return [json.dumps(dict(zip(table, row, strict=True))) for row in rows]
+
+
+def write_lines(table: Table, path: Path) -> None:
+    path.write_text("\n".join(lines_of(table)))
+
+
+def arrow(table: Table, held: Any = None) -> Any:
+    return pa.table({name: pa.array(cells, held or pa.string()) for name, cells in table.items()})
+
+
+def messages(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
+    values = [line.encode() for line in lines_of(table)]
+    return read_messages(file_schema(cls, "y", "u"), values, {}, np.arange(len(values)))[0]
+
+
+def body(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
+    lines = "\n".join(lines_of(table)).encode()
+    limits = Limits(rows=10**6)
+    return parse_block(lines, "ndjson", file_schema(cls, "y", "u"), limits)
+
+
+def dictionary(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
+    coded = pa.table({name: pa.array(cells).dictionary_encode() for name, cells in table.items()})
+    return rounds_of_table(file_schema(cls, "y", "u"), coded, 0)
+
+
+# Each entrance, and what its cells can be.
+ENTRANCES: dict[str, tuple[Entrance, list[Any]]] = {
+    "rows": (
+        in_memory(lambda t: [{"a": cell} for cell in t["a"]], list),
+        OBJECTS,
+    ),
+    "lists": (in_memory(lambda t: t, list), OBJECTS),
+    "objects": (in_memory(lambda t: {"a": objects(t["a"])}, objects), OBJECTS),
+    "text arrays": (in_memory(lambda t: {"a": np.array(t["a"])}, np.array), OPTIONAL_TEXTS[:-1]),
+    "pandas": (
+        in_memory(pd.DataFrame, lambda cells: pd.Series(cells, dtype="str")),
+        OPTIONAL_TEXTS,
+    ),
+    "pandas objects": (
+        in_memory(lambda t: pd.DataFrame(t, dtype=object), lambda c: pd.Series(c, dtype=object)),
+        OPTIONAL_TEXTS,
+    ),
+    "categories": (
+        in_memory(
+            lambda t: pd.DataFrame(t).astype("category"), lambda c: pd.Series(c, dtype="category")
+        ),
+        OPTIONAL_TEXTS,
+    ),
+    "polars": (
+        in_memory(pl.DataFrame, lambda cells: pl.Series(cells, dtype=pl.String)),
+        OPTIONAL_TEXTS,
+    ),
+    "arrow": (in_memory(arrow, lambda cells: pa.array(cells, pa.string())), OPTIONAL_TEXTS),
+    "views": (
+        in_memory(
+            lambda t: arrow(t, pa.string_view()), lambda cells: pa.array(cells, pa.string_view())
+        ),
+        OPTIONAL_TEXTS,
+    ),
+    "CSV": (from_file("rows.csv", write_csv), TEXTS),
+    "JSON lines": (
+        from_file("rows.jsonl", write_lines),
+        JSON_CELLS,
+    ),
+    "Parquet": (
+        from_file("rows.parquet", lambda t, path: pyarrow.parquet.write_table(arrow(t), path)),
+        OPTIONAL_TEXTS,
+    ),
+    "dictionaries": (dictionary, OPTIONAL_TEXTS),
+    "Kafka": (messages, JSON_CELLS),
+    "HTTP": (
+        body,
+        [cell for cell in JSON_CELLS if cell == cell and cell not in (math.inf, -math.inf)],
+    ),
+}
+READ: dict[str, Callable[[Any], object]] = {
+    "value": key_of,
+    "outcomes": key_of,
+    "number": number_of,
+    "truth": label,
+}
+
+
+def fingerprints(kind: str, rounds: Rounds) -> list[Any]:
+    """What a learner can tell of each round; None of a null round."""
+    assert rounds.users is not None
+    found: list[Any] = []
+    for row, (number, user) in enumerate(
+        zip(rounds.labels.tolist(), rounds.users.tolist(), strict=True)
+    ):
+        if number < 0:
+            found.append(None)
+            continue
+        outcome = rounds.outcomes[number - 1] if rounds.outcomes and number else number
+        x: Any = row_of(rounds.columns, row)
+        found.append((READ[kind](x["a"]), key_of(outcome), user))
+    return found
+
+
+SOUND = {"value": "v", "outcomes": "v", "number": "1", "truth": "1"}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_a_cell_reads_the_same_alone_and_in_any_company(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    (entrance, pool), cls = ENTRANCES[name], CLASSES[kind]
+    sound = {"a": SOUND[kind], "y": "1", "u": "u1"}
+
+    def alone(column: str, cell: Any) -> Any:
+        row: Table = {other: [cell if other == column else sound[other]] for other in NAMES}
+        try:
+            (found,) = fingerprints(kind, entrance(cls, row, tmp_path))
+        except ls.BadExample as error:  # a column of one cell that the library cannot hold as text
+            raise AssertionError(f"{cell!r} alone: {error}") from error
+        return None if found is None else found[NAMES.index(column)]
+
+    expected = {column: [alone(column, cell) for cell in pool] for column in NAMES}
+    draw = random.Random(f"{name} {kind}")
+    for rows in [2, 5, 70, scaled(2600, least=300)]:
+        picks = {column: [draw.randrange(len(pool)) for _ in range(rows)] for column in NAMES}
+        table = {column: [pool[at] for at in places] for column, places in picks.items()}
+        read = fingerprints(kind, entrance(cls, table, tmp_path))
+        assert len(read) == rows
+        for row, found in enumerate(read):
+            parts = tuple(expected[column][picks[column][row]] for column in NAMES)
+            assert found == (None if None in parts else parts), [table[c][row] for c in NAMES]
