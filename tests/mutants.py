@@ -631,23 +631,6 @@ MUTANTS = [
         "privacy/test_gate.py",
     ),
     Mutant(
-        "an epoch goes on after a draw without a firing",
-        "_privacy/gates.py",
-        """        if not fired:
-            # At a firing the monitor has begun afresh by itself.
-            self._monitor.restart()
-""",
-        "",
-        "privacy/test_gate_laws.py",
-    ),
-    Mutant(
-        "a draw at an age reads the losses of the next window",
-        "_privacy/gates.py",
-        "            self._monitor.restart()\n            self.window_age = 0\n",
-        "            self.window_age = 0\n",
-        "privacy/test_gate_laws.py",
-    ),
-    Mutant(
         "a negative margin makes keys of one row heavier",
         "_privacy/causes.py",
         'whole(self._margin(), "margin", least=0)',
