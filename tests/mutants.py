@@ -114,6 +114,16 @@ MUTANTS = [
         "store/test_store.py",
     ),
     Mutant(
+        "the forest also gets the rounds of a comparison",
+        "_learners/loop.py",
+        """                self._counts[rule.key] += len(part.wrong(self.forest.cls, rule))
+            return
+""",
+        """                self._counts[rule.key] += len(part.wrong(self.forest.cls, rule))
+""",
+        "learners/test_dpsoa.py",
+    ),
+    Mutant(
         "River's skip does nothing",
         "river.py",
         "        self.learner_.skip_one(*([] if self.user is None else [self._user(x)]))",

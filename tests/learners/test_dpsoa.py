@@ -14,6 +14,7 @@ import littlestone as ls
 import naive
 from classes import CASES, targets
 from littlestone._classes.base import HypothesisClass
+from littlestone._learners.dpsoa import Engine
 from littlestone._learners.loop import VotesLoop
 from littlestone._privacy.testing import SeededNoise
 
@@ -22,6 +23,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta")
 Example = tuple[object, bool | None]
 USERS = ["ann", "bob", "cem", 1, True, 1.0]
 HORIZON, LENGTH = 120, 130
+
+
+class Away(Engine):
+    """Buffers rounds, as if its trees were in other processes."""
+
+    remote = True
 
 
 def small(plan: ls.Plan, **changes: Any) -> ls.Plan:
@@ -79,8 +86,17 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
     twin = naive.Learner(cls, plan, 5, SeededNoise(3))
     for n, (x, y) in enumerate(stream):
         twin.step(x, y, *([] if users is None else [users[n]]))
-    for size, watched in ((0, False), (1, True), (7, False), (LENGTH, True), (LENGTH, False)):
-        learner = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3), watched=watched)
+    here, away = Engine(), Away()
+    for size, watched, engine in (
+        (0, False, here),
+        (1, True, here),
+        (7, False, away),
+        (LENGTH, True, here),
+        (LENGTH, False, away),
+    ):
+        learner = ls.DPSOA(
+            cls, plan=plan, seed=5, noise=SeededNoise(3), watched=watched, engine=engine
+        )
         fed(learner, stream, users, size)
         assert list(learner.releases) == twin.releases
         assert learner.mistakes == twin.mistakes
@@ -118,11 +134,9 @@ def test_rounds_put_by_are_the_learners_own(monkeypatch: pytest.MonkeyPatch) -> 
     assert learners[0].releases == learners[1].releases
     assert learners[0].votes == learners[1].votes
     monkeypatch.setattr("littlestone._learners.loop.MOST_BUFFERED", 25)
-    bounded = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3))
-    engine = bounded._runner
-    assert isinstance(engine, VotesLoop)
-    # As with an engine whose trees are in other processes.
-    engine._lazy = True
+    bounded = ls.DPSOA(cls, plan=plan, seed=5, noise=SeededNoise(3), engine=Away())
+    loop = bounded._runner
+    assert isinstance(loop, VotesLoop)
     for _ in range(11):
         bounded.learn_many(np.zeros(10, dtype=int), np.zeros(10, dtype=int))
-        assert sum(part.size for part in engine._buffer) <= 25
+        assert sum(part.size for part in loop._buffer) <= 25

@@ -373,5 +373,3 @@ class VotesLoop(Loop):
     def _begin_epoch(self, number: int) -> None:
         super()._begin_epoch(number)
         self._counts.clear()
-        # Rounds of the epoch that ended, if any were left: no later draw may read them.
-        self._buffer.clear()
