@@ -160,10 +160,9 @@ def column_from_codes(values: Sequence[Any], codes: Array) -> Column:
         used, codes = np.unique(codes, return_inverse=True)
         values = [None if code < 0 else values[code] for code in used.tolist()]
         return Column(objects(values), codes.astype(np.int32))
-    return Column(
-        objects([*values, None]),
-        np.where(codes < 0, len(values), codes).astype(np.int32),
-    )
+    if len(codes) and codes.min() < 0:
+        values, codes = [*values, None], np.where(codes < 0, len(values), codes)
+    return Column(objects(values), codes.astype(np.int32, copy=False))
 
 
 def joined(columns: Iterable[Column]) -> Column:
