@@ -428,7 +428,6 @@ def test_rows_that_were_learned_are_not_read_again(
 ) -> None:
     """A run that goes on reads the row groups of its place and what comes after them; what it has
     learned is the same source for a run without a cluster, and the other way round."""
-    monkeypatch.setattr("littlestone._store.sources.LEAST_TAIL", 100)
     begun, tables, stop_at = list[int](), far.RemoteParquet._tables, 0
 
     def noting(self: far.RemoteParquet, spans: Any) -> Any:
