@@ -86,7 +86,7 @@ def test_the_ledger_never_passes_the_promise() -> None:
     for _ in range(2000):
         gate.check({A: 9})
     assert gate.exhausted
-    assert gate.spent == gate.cost == gate._total()
+    assert gate.spent == gate.cost == gate.total
 
 
 def test_the_printed_algorithm_3_loses_more_with_every_check() -> None:

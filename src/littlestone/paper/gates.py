@@ -59,7 +59,7 @@ class LimitedGate(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """Return what the whole transcript guarantees, however long it gets."""
-        return Guarantee.of(self._total(), self._noise, self.unit, None)
+        return Guarantee.of(self.total, self._noise, self.unit, None)
 
     @property
     @abstractmethod
@@ -71,8 +71,9 @@ class LimitedGate(Mechanism):
         """Return what the ledger adds up to: never more than the guarantee."""
         return spent(self.ledger)
 
+    @property
     @abstractmethod
-    def _total(self) -> Cost:
+    def total(self) -> Cost:
         """Return the exact cost of everything this gate may ever do."""
 
     def _release(self, ballot: Mapping[bytes, int]) -> Decision:
@@ -149,7 +150,9 @@ class HistSparse(LimitedGate):
         release = self._event(self._selector.name, self._selector.cost)
         return (monitor, *[release] * self.releases_made)
 
-    def _total(self) -> Cost:
+    @property
+    def total(self) -> Cost:
+        """Return the exact cost of everything this gate may ever do."""
         # Theorem 7: selections over the whole stream add up.
         return self._monitor.cost + self._selector.cost.times(self.releases)
 
@@ -209,7 +212,9 @@ class EveryCheck(LimitedGate):
         delta = self._budget.delta
         return Cost(composed_epsilon(self.each, made, delta), delta)
 
-    def _total(self) -> Cost:
+    @property
+    def total(self) -> Cost:
+        """Return the exact cost of everything this gate may ever do."""
         return self._budget
 
     def _parameters(self) -> dict[str, object]:
