@@ -139,9 +139,11 @@ def test_a_retry_is_not_a_second_round(tmp_path: Path) -> None:
         tables = served.tables()
         again = served.feed(events(5), key="a")
         other = served.feed(events(6), key="a")
+        # The same bytes mean other rounds in the other mode.
+        in_other_mode = served.feed(events(5), key="a", query="?bad_rows=null")
         assert first.json() == {"first": 1, "rounds": 5, "null_rounds": 0, "again": False}
         assert again.json() == first.json() | {"again": True}
-        assert other.status_code == 409
+        assert (other.status_code, in_other_mode.status_code) == (409, 409)
         assert served.tables() == tables
         assert served.feed(events(5), key="b").json()["first"] == 6
         assert served.feed(events(5)).json()["first"] == 11
