@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,12 +22,13 @@ import pytest
 import littlestone as ls
 from effort import scaled
 from littlestone._data import readers
+from littlestone._data.cells import read_column
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import file_schema, read_rounds
 from littlestone._data.tables import rounds_of_table
 from littlestone._data.topic import read_messages
 from littlestone._hypotheses.compare import number_of
-from littlestone._hypotheses.rows import label, row_of
+from littlestone._hypotheses.rows import Kind, label, row_of
 from littlestone._hypotheses.values import key_of
 from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits
@@ -265,3 +267,34 @@ def test_a_cell_reads_the_same_alone_and_in_any_company(
         for row, found in enumerate(read):
             parts = tuple(expected[column][picks[column][row]] for column in NAMES)
             assert found == (None if None in parts else parts), [table[c][row] for c in NAMES]
+
+
+# What no file holds, and a caller in Python may: `float` takes these, and a reader of cells need not.
+OBJECTS: list[Any] = [
+    Fraction(1, 3),
+    Decimal("0.3"),
+    np.array(5.0),
+    bytearray(b"3"),
+    memoryview(b"3"),
+    np.float32(0.1),
+    np.str_("4"),
+    10**400,
+    "1_000",
+    "\u0661",
+    b"7",
+    1,
+    True,
+    1.0,
+    None,
+]
+
+
+@pytest.mark.parametrize("company", [[], ["no number"], [None, 1], OBJECTS])
+@pytest.mark.parametrize("kind", ["number", "value", "truth"])
+def test_a_reader_of_a_column_reads_any_object_by_itself(kind: Kind, company: list[Any]) -> None:
+    for cell in OBJECTS:
+        alone, faulty = read_column([cell], kind)
+        column, wrong = read_column([*company, cell, *company], kind)
+        place = len(company)
+        assert wrong[place] == faulty[0], cell
+        assert repr(column[place]) == repr(alone[0]), cell
