@@ -228,10 +228,9 @@ def code_lines(text: str, tree: ast.Module) -> set[int]:
 SHAPES_OF_A_ROW = (
     "Chunk: bytes of a file",
     "Split: cells of its lines",
-    "Piece: values and labels of one format",
-    "Block: one array a column, labels, users",
-    "Rounds: what the class can read",
-    "CodedRounds: dictionary-coded columns, for causes",
+    "Rounds: columns, labels, users; null rounds keep their place",
+    "UsableRounds: rounds that are not null, with their numbers",
+    "CodedRounds: rounds of causes whose columns were coded on a cluster",
     "losses, and the cells of the evidence",
     "RoutedBatch: the rounds of a tree",
     "key",

@@ -270,7 +270,7 @@ def test_a_cell_reads_the_same_alone_and_in_any_company(
 
 
 # What no file holds, and a caller in Python may: `float` takes these, and a reader of cells need not.
-OBJECTS: list[Any] = [
+PYTHON_OBJECTS: list[Any] = [
     Fraction(1, 3),
     Decimal("0.3"),
     np.array(5.0),
@@ -289,10 +289,10 @@ OBJECTS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("company", [[], ["no number"], [None, 1], OBJECTS])
+@pytest.mark.parametrize("company", [[], ["no number"], [None, 1], PYTHON_OBJECTS])
 @pytest.mark.parametrize("kind", ["number", "value", "truth"])
 def test_a_reader_of_a_column_reads_any_object_by_itself(kind: Kind, company: list[Any]) -> None:
-    for cell in OBJECTS:
+    for cell in PYTHON_OBJECTS:
         alone, faulty = read_column([cell], kind)
         column, wrong = read_column([*company, cell, *company], kind)
         place = len(company)
