@@ -285,16 +285,18 @@ def _cause_bars(report: Report, causes: Sequence[CauseSummary]) -> list[Bar]:
 
 
 def _rule_bars(report: Report, rules: Mapping[Hypothesis, str]) -> list[Bar]:
-    ends = [*(release.round for release in report.releases[1:]), report.rounds]
+    # A rule may be published for the round after the last.
+    ends = [min(release.round, report.rounds) for release in report.releases[1:]] + [report.rounds]
     stood: dict[str, list[tuple[int, int]]] = {}
-    for release, end in zip(report.releases, ends, strict=True):
+    # Without a release there is one end too many.
+    for release, end in zip(report.releases, ends, strict=False):
         stood.setdefault(rules.get(release.rule, OTHER_RULES), []).append((release.round, end))
     return [(letter, _colours(rules)[letter], spans) for letter, spans in stood.items()]
 
 
 def _plot_bars(ax: "Axes", bars: Sequence[Bar]) -> None:
     """Draw a row for each letter: a bar for the rounds in which it stood, a dot where it began."""
-    last = max(stop for _, _, spans in bars for _, stop in spans)
+    last = max((stop for _, _, spans in bars for _, stop in spans), default=1)
     for row, (_, colour, spans) in enumerate(bars):
         starts = [min(start, last) for start, _ in spans]
         ax.hlines([row] * len(spans), starts, [stop for _, stop in spans], colour, linewidth=7)
