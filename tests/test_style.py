@@ -6,6 +6,7 @@ from typing import Any
 from bench import shape
 from typer.main import get_command
 
+import mutants
 from littlestone._cli.main import VERBS, command_line
 
 
@@ -46,3 +47,8 @@ def test_a_public_name_has_one_meaning() -> None:
     colliding = {name: homes for name, homes in shape.public_names().items() if len(homes) > 1}
     # The same model for two libraries, with the same parameters.
     assert colliding == {"PrivateClassifier": {"river.py", "sklearn.py"}}
+
+
+def test_every_mutant_is_a_line_of_the_code_and_has_its_tests() -> None:
+    assert mutants.errors() == [], "mend tests/mutants.txt"
+    assert len(mutants.MUTANTS) > 100
