@@ -13,6 +13,10 @@ import pytest
 
 import littlestone as ls
 from effort import scaled
+from littlestone._data import tables
+from littlestone._data.locations import locate
+from littlestone._data.schema import file_schema
+from littlestone._ray.rows import ERROR, read_span
 
 CAUSES = ls.Causes(["text", "large", "view", "coded", "whole", ls.Ranges("number", [3, 9])])
 
@@ -83,6 +87,21 @@ def test_flipped_bits_are_no_crash(form: str, tmp_path: Path) -> None:
     )
     seed = (tmp_path / "seed").read_text()
     assert done.returncode == 0, f"{form}, seed {seed}: {done.returncode} {done.stderr[-2000:]}"
+
+
+def test_row_groups_on_a_cluster_are_validated_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(batch: pa.RecordBatch) -> None:
+        raise pa.ArrowInvalid("an offset leads out of its buffer")
+
+    monkeypatch.setattr(tables, "validated", refuse)
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(written("parquet"))
+    span = {"file": [0], "row": [0], "first": [0], "end": [1]}
+    remote = read_span(span, file_schema(CAUSES, "y", None), [locate(str(path))])
+    for refusal in (read(str(path)), *remote.column(ERROR).to_pylist()):
+        assert "rows.parquet: the file is damaged" in refusal
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from typing import Any, Literal, cast
 
-from littlestone._data.arrow import open_arrow
 from littlestone._data.formats import JSON_ARRAY, delimited_names
-from littlestone._data.locations import Location, locate
-from littlestone._data.parquet import open_parquet
+from littlestone._data.locations import locate
 from littlestone._data.readers import format_of, table_files
 from littlestone._data.rounds import BadStream
 from littlestone._data.schema import separator_hint
+from littlestone._data.tables import open_table
 from littlestone._data.text import GZIP, MAX_LINE_BYTES, STDIN, lines_of
 
 ColumnType = Literal["text", "whole number", "number", "truth value", "time", "other"]
@@ -87,10 +86,10 @@ def _table_header(path: str, form: str) -> Header:
     files = table_files(path, path, form)
     counts, types = [], dict[str, ColumnType]()
     for number, file in enumerate(files):
-        schema, rows = _schema_of(file, form)
-        counts.append(rows)
+        with open_table(file, form) as table:
+            counts.append(table.rows)
         if number == 0:
-            types = {field.name: _type_of(field.type) for field in schema}
+            types = {field.name: _type_of(field.type) for field in table.schema}
             # The names of folders are public, and so is that they name a column.
             types |= {name: "text" for name, _ in file.partition}
     known = [rows for rows in counts if rows is not None]
@@ -99,15 +98,6 @@ def _table_header(path: str, form: str) -> Header:
     where = f"the {where}s of its files" if len(files) > 1 else f"its {where}"
     count = "" if total is None else ", number of rows"
     return Header(tuple(types), types, total, f"{where}: names, types{count}")
-
-
-def _schema_of(file: Location, form: str) -> tuple[Any, int | None]:
-    """Return the schema of a file, and the number of its rows if it has an index."""
-    if form == "arrow":
-        with open_arrow(file, "not an Arrow file or stream") as arrow:
-            return arrow.schema, arrow.rows
-    with open_parquet(file, "not a Parquet file") as parquet:
-        return parquet.schema_arrow, parquet.metadata.num_rows
 
 
 def _type_of(held: Any) -> ColumnType:

@@ -7,7 +7,7 @@ of the first thousand cannot be read, the file is refused. Near that edge a sing
 that decision is outside the guarantee.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
-from littlestone._data import arrow, parquet
 from littlestone._data.cells import WRONG
 from littlestone._data.follow import FollowedRows, refuse_to_follow
 from littlestone._data.formats import (
@@ -30,7 +29,7 @@ from littlestone._data.formats import (
 from littlestone._data.locations import Location, is_uri, locate
 from littlestone._data.rounds import BadStream, Rounds, RowSpan, Start
 from littlestone._data.schema import Schema, file_schema
-from littlestone._data.tables import TableFile, TableRows
+from littlestone._data.tables import ENDINGS, ArrowPipe, TableFile, TableRows
 from littlestone._data.text import (
     CHECKED_ROWS,
     STDIN,
@@ -76,13 +75,7 @@ _FORMATS = {
     "jsonl": "jsonl",
     "ndjson": "jsonl",
     "json": "jsonl",
-    "parquet": "parquet",
-    **{ending.removeprefix("."): "arrow" for ending in arrow.ENDINGS},
-}
-# The formats of files with a schema: how a file is read, and how names end in a folder.
-_TABLES: dict[str, tuple[Callable[[Location, Schema], TableFile], tuple[str, ...]]] = {
-    "parquet": (parquet.ParquetFile, parquet.ENDINGS),
-    "arrow": (arrow.ArrowFile, arrow.ENDINGS),
+    **{ending.removeprefix("."): form for form, endings in ENDINGS.items() for ending in endings},
 }
 
 
@@ -344,11 +337,11 @@ def _open_source(
 ) -> _Source[Rounds]:
     if follow is not None:
         refuse_to_follow(path, name, form)
-    if form in _TABLES:
+    if form in ENDINGS:
         if is_uri(path) or is_regular(path) or Path(path).is_dir():
             return open_table_rows(path, name, schema, form)
         if form == "arrow":
-            return arrow.ArrowPipe(path, name, schema)
+            return ArrowPipe(path, name, schema)
         raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
     text: TextFormat
     if form == "jsonl":
@@ -362,13 +355,13 @@ def _open_source(
 
 def open_table_rows(path: str, name: str, schema: Schema, form: str) -> TableRows:
     """Open a file with a schema, or a folder of such files."""
-    make, _ = _TABLES[form]
-    return TableRows(name, [make(file, schema) for file in table_files(path, name, form)], schema)
+    files = [TableFile(file, schema, form) for file in table_files(path, name, form)]
+    return TableRows(name, files, schema)
 
 
 def table_files(path: str, name: str, form: str) -> list[Location]:
     """Return the files of a format in a folder, in order; or the one file that is named."""
-    files = locate(path).files(_TABLES[form][1])
+    files = locate(path).files(ENDINGS[form])
     if not files:
         other = "; say --format arrow if it holds Arrow files" if form == "parquet" else ""
         raise BadStream(f"{name}: there is no {form.capitalize()} file in the folder{other}")

@@ -1,49 +1,186 @@
-"""Files with a schema, Parquet and Arrow, one after the other: one stream of rows.
+"""Files with a schema, Parquet and Arrow IPC, one after the other: one stream of rows.
 
 Only the columns that the class needs are read, by their types in the schema. A folder is all files
 of the format below it, in the order of their paths, and its partitions are columns
 (`_data/locations.py`). The names of files and folders, and how many rows each file has, are public:
 a partition's value is the same in neighbouring streams (docs/guarantee.md, Lemma 0).
+
+Arrow files (`.arrow`, `.feather`) and streams (`.arrows`) are told apart by their first bytes. A
+Parquet or an Arrow file has an index, and is read from any row group or record batch on. A stream
+has none: it is passed over batch by batch. Where groups and batches begin does not matter: rows come
+in blocks of equal size. Every batch is validated before it is read.
 """
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
+from importlib import import_module
+from io import BufferedReader, FileIO
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from littlestone._data.cells import EXPECTED, flat_type, is_usable
-from littlestone._data.locations import Location
+from littlestone._data.cells import EXPECTED, flat_type, is_usable, validated
+from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
 from littlestone._data.rounds import BadStream, Rounds, Start
 from littlestone._data.schema import Schema
+from littlestone._data.text import STDIN
+
+# How the names of files end.
+ENDINGS = {"parquet": (".parquet",), "arrow": (".arrow", ".feather", ".arrows", ".ipc")}
+_MODULES = {"parquet": "pyarrow.parquet", "arrow": "pyarrow.ipc"}
+_NOT_OF_FORMAT = {"parquet": "not a Parquet file", "arrow": "not an Arrow file or stream"}
+_DAMAGED = "the file is damaged, or its writer has not finished it"
+# What an Arrow file begins with, and what Feather began with before it was Arrow.
+_ARROW_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 
 
-class TableFile(ABC):
-    """Read one file, whose schema is checked when it is made."""
+class OpenTable(NamedTuple):
+    """Hold an open file; `groups` and `rows` are None where they have to be counted."""
 
-    def __init__(self, location: Location, schema: Schema, found: Any) -> None:
-        self.location, self.schema = location, schema
-        self.types = column_types(found, location, schema)
+    schema: Any
+    # The rows of each part that can be read by itself, and of all.
+    groups: Sequence[int] | None
+    rows: int | None
+    # Yields the record batches of some of the parts, of at most so many rows if they can be cut.
+    batches: Callable[[slice, int], Iterator[Any]]
+
+
+@contextmanager
+def open_table(location: Location, form: str, names: Sequence[str] | None = None) -> Iterator[Any]:
+    """Open a file to read its schema, or some of its columns; yield an `OpenTable`."""
+    library = _library(form, location.name)
+    wrong = _NOT_OF_FORMAT[form] if names is None else _DAMAGED
+    with ExitStack() as stack:
+        raw = stack.enter_context(location.open())
+        stack.enter_context(_arrow_errors(location.name, wrong))
+        if form == "arrow":
+            yield _open_arrow(library, raw, location, names, stack)
+        else:
+            source = location.path if location.filesystem is None else raw
+            # Buffered ahead, and in threads, a group takes twice the memory and no less time.
+            file = stack.enter_context(library.ParquetFile(source, pre_buffer=False))
+            yield _open_parquet(file, names)
+
+
+def _open_parquet(file: Any, names: Sequence[str] | None) -> OpenTable:
+    footer = file.metadata
+    groups = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+
+    def batches(parts: slice, size: int) -> Iterator[Any]:
+        numbers = list(range(len(groups))[parts])
+        yield from file.iter_batches(size, numbers, columns=names, use_threads=False)
+
+    return OpenTable(file.schema_arrow, groups, footer.num_rows, batches)
+
+
+def _open_arrow(
+    ipc: Any, raw: Any, location: Location, names: Sequence[str] | None, stack: ExitStack
+) -> OpenTable:
+    start = bytes(raw.read(len(_ARROW_FILE)))
+    if start.startswith(_FEATHER_1):
+        raise BadStream(
+            f"{location.name}: Feather of version 1, which is not Arrow: read it with "
+            "pyarrow.feather.read_table, and write it again with write_feather"
+        )
+    raw.seek(0)
+    if location.filesystem is None:
+        # Mapped into memory, columns that are not wanted are not read from disk.
+        from pyarrow import memory_map
+
+        raw = stack.enter_context(memory_map(location.path))
+    make = ipc.open_file if start == _ARROW_FILE else ipc.open_stream
+    reader = make(raw)
+    if names:
+        raw.seek(0)
+        wanted = [reader.schema.get_field_index(name) for name in names]
+        reader = make(raw, options=ipc.IpcReadOptions(included_fields=wanted))
+    if start != _ARROW_FILE:
+        return _open_stream(reader)
+    # pyarrow 17 does not count.
+    rows = reader.count_rows() if hasattr(reader, "count_rows") else None
+
+    def batches(parts: slice, size: int) -> Iterator[Any]:
+        return map(reader.get_batch, range(reader.num_record_batches)[parts])
+
+    return OpenTable(reader.schema, None, rows, batches)
+
+
+def _open_stream(reader: Any) -> OpenTable:
+    def batches(parts: slice, size: int) -> Iterator[Any]:
+        return islice(reader, parts.start, parts.stop)
+
+    return OpenTable(reader.schema, None, None, batches)
+
+
+@contextmanager
+def _arrow_errors(name: str, otherwise: str) -> Iterator[None]:
+    """Raise what pyarrow raises as `BadStream`."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        raise BadStream(f"{name}: {otherwise}: {in_one_line(error)}") from None
+
+
+def _library(form: str, name: str) -> Any:
+    try:
+        return import_module(_MODULES[form])
+    except ModuleNotFoundError:
+        raise BadStream(f"{name}: reading {form.capitalize()} {NEEDS_PYARROW}") from None
+
+
+class TableFile:
+    """Read one file, whose schema is checked at once."""
+
+    def __init__(self, location: Location, schema: Schema, form: str) -> None:
+        self.location, self.schema, self._form = location, schema, form
+        with open_table(location, form) as file:
+            self.types = column_types(file.schema, location, schema)
+            self._groups = file.groups
         self._partition = dict(location.partition)
         # The columns that are read from the file itself.
-        self.names = [name for name in schema.names if name not in self._partition]
+        self._names = [name for name in schema.names if name not in self._partition]
+
+    @cached_property
+    def groups(self) -> Sequence[int]:
+        """Return the rows of each part that can be read by itself: a row group, or a batch."""
+        if self._groups is not None:
+            return list(self._groups)
+        with self._opened(self._names[:1]) as file:
+            return [batch.num_rows for batch in file.batches(slice(None), 0)]
 
     @property
     def rows(self) -> int:
         """Return the number of rows."""
         return sum(self.groups)
 
-    @property
-    @abstractmethod
-    def groups(self) -> Sequence[int]:
-        """Return the number of rows of each part that can be read by itself."""
+    def tables(self, size: int, skipped: int = 0) -> Iterator[Any]:
+        """Yield the rows after the first `skipped`; parts before them are not read at all."""
+        first = 0
+        while skipped and first < len(self.groups) and skipped >= self.groups[first]:
+            skipped -= self.groups[first]
+            first += 1
+        for table in self.parts(slice(first, None), size):
+            rest = table.slice(min(skipped, table.num_rows))
+            skipped -= table.num_rows - rest.num_rows
+            yield rest
 
-    @abstractmethod
-    def batches(self, size: int, skipped: int = 0) -> Iterator[Any]:
-        """Yield the rows as record batches."""
+    def parts(self, parts: slice, size: int) -> Iterator[Any]:
+        """Yield the rows of some parts."""
+        import pyarrow
 
-    def with_partition(self, table: Any) -> Any:
+        with self._opened(self._names) as file:
+            for batch in map(validated, file.batches(parts, size)):
+                yield self._with_partition(pyarrow.Table.from_batches([batch]))
+
+    def _opened(self, names: Sequence[str]) -> AbstractContextManager[OpenTable]:
+        return open_table(self.location, self._form, names)
+
+    def _with_partition(self, table: Any) -> Any:
         """Return rows of the file with the columns that its folders name."""
         import pyarrow
 
@@ -128,13 +265,56 @@ class TableRows:
         return rounds_of_tables(self.schema, self._tables(size, first), size, first)
 
     def _tables(self, size: int, start: int) -> Iterator[Any]:
-        import pyarrow
-
         before = 0
         for file in self.files:
-            for batch in file.batches(size, max(before, start) - before):
-                yield file.with_partition(pyarrow.Table.from_batches([batch]))
+            yield from file.tables(size, max(before, start) - before)
             before += file.rows
+
+
+class ArrowPipe:
+    """Read an Arrow stream from a pipe, once."""
+
+    unit, unfinished = "row", 0
+
+    def __init__(self, path: str, name: str, schema: Schema) -> None:
+        self.name, self.schema, self._open = name, schema, ExitStack()
+        ipc, piped = _library("arrow", name), path == STDIN
+        raw = FileIO(0 if piped else path, closefd=not piped)
+        # Buffered, because a pipe returns less than what is asked for.
+        file = self._open.enter_context(BufferedReader(raw))
+        try:
+            with _arrow_errors(name, _NOT_OF_FORMAT["arrow"]):
+                self._reader = ipc.open_stream(file)
+            column_types(self._reader.schema, Location(name, path), schema)
+        except BaseException:
+            self.close()
+            raise
+
+    def length(self) -> None:
+        """Return None: how many rows will come is not known."""
+
+    def identity(self, rows: int) -> None:
+        """Return None: a pipe cannot be found again."""
+
+    def close(self) -> None:
+        """Close the pipe."""
+        self._open.close()
+
+    def blocks(
+        self,
+        size: int,
+        start: Start | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Iterator[Rounds]:
+        """Yield the rows."""
+        return rounds_of_tables(self.schema, self._tables(), size)
+
+    def _tables(self) -> Iterator[Any]:
+        import pyarrow
+
+        with _arrow_errors(self.name, _DAMAGED):
+            for batch in map(validated, self._reader):
+                yield pyarrow.Table.from_batches([batch])
 
 
 def rounds_of_tables(

@@ -23,11 +23,10 @@ import numpy.typing as npt
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._data.locations import Location
-from littlestone._data.parquet import ParquetFile
 from littlestone._data.readers import BEGINNING, RowReader, open_table_rows
 from littlestone._data.rounds import BadRow, BadStream, Checksums, Rounds, Start
 from littlestone._data.schema import Schema, file_schema
-from littlestone._data.tables import rounds_of_table
+from littlestone._data.tables import TableFile, rounds_of_table
 from littlestone._hypotheses.causes import Cause
 from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._hypotheses.values import Mask
@@ -112,7 +111,8 @@ def read_span(span: dict[str, Any], schema: Schema, files: Sequence[Location]) -
     file, row = files[int(span["file"][0])], int(span["row"][0])
     first, end = int(span["first"][0]), int(span["end"][0])
     try:
-        table = ParquetFile(file, schema).table(range(first, end))
+        parts = TableFile(file, schema, "parquet").parts(slice(first, end), SPAN)
+        table = pyarrow.concat_tables(parts)
     except BadStream as error:
         return pyarrow.table({ERROR: [str(error)]})
     except OSError as error:
@@ -387,7 +387,7 @@ class RemoteParquet:
             first, rows = 0, 0
             for group, count in enumerate(file.groups):
                 rows += count
-                if rows >= SPAN or group == len(file.groups) - 1:
+                if rows and (rows >= SPAN or group == len(file.groups) - 1):
                     where = {"first": first, "end": group + 1, "row": row, "rows": rows}
                     spans.append({"file": number} | where)
                     first, row, rows = group + 1, row + rows, 0
