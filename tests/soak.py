@@ -28,8 +28,8 @@ import pyarrow.parquet
 
 from commands import MAIN
 from littlestone._privacy.accounting import cost_of
-from littlestone._privacy.budget_file import BudgetFile
-from littlestone._store.serialization import BadStore
+from littlestone._store.budgets import BudgetFile
+from littlestone._store.files import BadStore
 from littlestone._store.store import StoreView, read_store
 from mock_kafka import PARTITIONS, mock_cluster
 

@@ -30,9 +30,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import littlestone as ls
-from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
+from littlestone._store.budgets import BudgetFile
 from littlestone.sklearn import EXPECTED_FAILURES, NOISY, PrivateClassifier
 
 CUTS = ls.Thresholds(-5, 5, 0.5, column="x0")

@@ -57,17 +57,17 @@ if TYPE_CHECKING:
     from littlestone._learners.registry import Recommendation, recommend
     from littlestone._learners.soa import SOA, Halving
     from littlestone._privacy.accounting import Guarantee
-    from littlestone._privacy.budget_file import (
+    from littlestone._privacy.mechanism import MechanismMoved
+    from littlestone._privacy.parameters import BadParameter
+    from littlestone._store.budgets import (
         BadBudget,
         BudgetExceeded,
         BudgetFile,
         BudgetState,
         read_budgets,
     )
-    from littlestone._privacy.mechanism import MechanismMoved
-    from littlestone._privacy.parameters import BadParameter
     from littlestone._store.copies import back_up, take_over
-    from littlestone._store.serialization import BadStore
+    from littlestone._store.files import BadStore
     from littlestone._store.store import Store, open_store, read_store
     from littlestone.errors import BadClass, BadExample, LittlestoneError, TooLarge
 
@@ -102,11 +102,11 @@ _HOMES = {
     "_learners.registry": "Recommendation recommend",
     "_learners.soa": "Halving SOA",
     "_privacy.accounting": "Guarantee",
-    "_privacy.budget_file": "BadBudget BudgetExceeded BudgetFile BudgetState read_budgets",
     "_privacy.mechanism": "MechanismMoved",
     "_privacy.parameters": "BadParameter",
+    "_store.budgets": "BadBudget BudgetExceeded BudgetFile BudgetState read_budgets",
     "_store.copies": "back_up take_over",
-    "_store.serialization": "BadStore",
+    "_store.files": "BadStore",
     "_store.store": "Store open_store read_store",
     "errors": "BadClass BadExample LittlestoneError TooLarge",
 }

@@ -58,8 +58,8 @@ from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.soa import SOA
 from littlestone._learners.terms import AUTO
 from littlestone._privacy.accounting import Unit
-from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter, Real
+from littlestone._store.budgets import BudgetFile
 from littlestone.errors import BadExample
 
 try:

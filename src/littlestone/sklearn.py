@@ -56,8 +56,8 @@ from littlestone._learners.outcomes import refuse_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.terms import AUTO
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter, Real
+from littlestone._store.budgets import BudgetFile
 
 try:
     from scipy.sparse import issparse

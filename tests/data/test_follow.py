@@ -24,8 +24,8 @@ from littlestone._cli.learn_run import run
 from littlestone._data import text
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream, Rounds
+from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
-from littlestone._store.serialization import BadStore
 from littlestone._store.store import read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

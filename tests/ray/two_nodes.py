@@ -19,7 +19,7 @@ from test_engine import SHORT, here, there_with
 
 from littlestone._ray import Ray
 from littlestone._ray import rows as far
-from littlestone._store.serialization import BadStore
+from littlestone._store.files import BadStore
 from littlestone._store.store import read_store
 
 

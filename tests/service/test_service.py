@@ -35,8 +35,8 @@ from littlestone._service.limits import Limits, Refused
 from littlestone._service.logs import ACCESS, LogFilter
 from littlestone._service.tokens import Role
 from littlestone._service.writer import PublicState, Writer
+from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import LearnRequest
-from littlestone._store.serialization import BadStore, OldCopy
 from littlestone._store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
 from running_service import TOKENS, Running, bearing, begun, events, running, until
 

@@ -20,13 +20,13 @@ from littlestone._cli.learn_run import run
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.budget_file import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.report import RunResult
+from littlestone._store.budgets import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._store.charges import check_budget
 from littlestone._store.copies import back_up, take_over
+from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import LearnRequest
-from littlestone._store.serialization import BadStore, OldCopy
 from littlestone._store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -209,9 +209,7 @@ def test_a_killed_run_is_charged_once(
     outcome = learned(day, "run.db")
     assert outcome.learner.rounds == 200
     (draw,) = budget.read().draws
-    account = read_store(day.parent / "run.db").about.account
-    assert account is not None
-    assert draw.run == account["run"]
+    assert draw.run == read_store(day.parent / "run.db").run
 
 
 # A finite class, whose learner has no delta.

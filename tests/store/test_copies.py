@@ -16,8 +16,8 @@ from commands import Command, littlestone
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store import store as stores
 from littlestone._store.copies import back_up, take_over
+from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import choose_learner
-from littlestone._store.serialization import BadStore, OldCopy
 from littlestone._store.store import Store, StoreLost, create, open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:This process:DeprecationWarning")

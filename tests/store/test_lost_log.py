@@ -15,7 +15,7 @@ import pytest
 from test_store import OPTIONS, lines
 
 from commands import MAIN, Command, littlestone
-from littlestone._store.serialization import BadStore
+from littlestone._store.files import BadStore
 from littlestone._store.store import read_store
 
 LEARN = ("learn", "day.csv", "--db", "run.db")

@@ -28,8 +28,8 @@ from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost, Guarantee
 from littlestone._report.report import RunResult
 from littlestone._store import sources
+from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
-from littlestone._store.serialization import BadStore
 from littlestone._store.store import open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

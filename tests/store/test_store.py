@@ -22,10 +22,10 @@ from littlestone._hypotheses.rules import one_of
 from littlestone._learners.base import Release
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store import store as stores
-from littlestone._store.files import APPLICATION
+from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.releases_file import ReleasesFile
 from littlestone._store.request import LearnRequest, choose_learner, learn_block
-from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.serialization import LEARNER
 from littlestone._store.store import Receipt, Store, StoreLost, create, open_store, read_store
 from soak import Soaked, soak_causes, soak_learn, soak_serve
 
@@ -129,7 +129,7 @@ def test_only_the_owner_can_read_it_and_it_is_what_it_says(made: Store, path: Pa
     made.learn(block(0, 100))
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": APPLICATION}
+    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": LEARNER.application}
     for name, value in pragmas.items():
         assert made._db.execute(f"PRAGMA {name}").fetchone()[0] == value
     made.close()

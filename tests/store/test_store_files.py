@@ -25,10 +25,9 @@ from classes import contributed
 from commands import Command, littlestone
 from effort import EVERYTHING, scaled, thinned
 from littlestone._privacy.testing import SeededNoise
-from littlestone._store.files import mark_file, wal_file
+from littlestone._store.files import BadStore, OldCopy, mark_file, wal_file
 from littlestone._store.releases_file import ReleasesFile
 from littlestone._store.request import choose_learner
-from littlestone._store.serialization import BadStore, OldCopy
 from littlestone._store.sources import Source
 from littlestone._store.store import (
     KeyedBatch,
@@ -170,7 +169,7 @@ def test_through_a_symbolic_link_it_is_the_same_file(path: Path) -> None:
         store.learn(block(0, 100))
         assert read_store(link).published.rounds == 100
         files = files_of(path)
-    damaged = flipped(files[wal_file(path)], 8 * 20_000)
+    damaged = flipped(files[wal_file(path)], 8 * (len(files[wal_file(path)]) - 2000))
     put_back({**files, wal_file(path): damaged})
     for opened in (read_store, open_store):
         with pytest.raises(BadStore, match="the last commits of"):
@@ -281,12 +280,11 @@ def test_a_bit_that_flips_in_the_log_is_harmless_or_a_sentence(path: Path) -> No
         "DELETE FROM users WHERE route = (SELECT min(route) FROM users)",
         "UPDATE users SET rounds = rounds - 1 WHERE route = (SELECT min(route) FROM users)",
         "DELETE FROM releases WHERE number = 1",
-        "UPDATE ledger SET epsilon = '0' WHERE number = 0",
         "DELETE FROM parts WHERE number = (SELECT min(number) FROM parts)",
         "UPDATE sources SET entry = '{}'",
         "UPDATE about SET value = replace(value, '200.0', '100.0') WHERE name = 'begun'",
         "DELETE FROM trace WHERE number = 0",
-        "DROP TABLE ledger",
+        "DROP TABLE sources",
     ],
 )
 def test_every_row_is_sealed(path: Path, statement: str) -> None:

@@ -22,8 +22,8 @@ from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
+from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest, choose_learner
-from littlestone._store.serialization import BadStore
 from littlestone._store.sources import Source, new_messages, open_topic, topic_source
 from littlestone._store.store import Store, StoreLost, StoreView, create, open_store, read_store
 from mock_kafka import MockCluster, mock_cluster

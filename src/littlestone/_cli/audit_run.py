@@ -20,7 +20,7 @@ from littlestone._audit.neighbours import (
 from littlestone._audit.plans import Enumeration, enumerated
 from littlestone._audit.runs import AuditTarget, Neighbours, Row
 from littlestone._classes.base import HypothesisClass
-from littlestone._cli.terminal import open_table
+from littlestone._cli.terminal import plain_table
 from littlestone._data.readers import open_rows
 from littlestone._hypotheses.rows import row_of
 from littlestone._learners.experts import ExpertsPlan
@@ -172,7 +172,7 @@ def progress(console: Console) -> Iterator[ReportProgress]:
 def print_computed(console: Console, found: AuditResult) -> None:
     """Print the findings of the enumeration as a table, each with a verdict. Public."""
     console.print("COMPUTED: the output law of the plan's own code, on families of neighbours")
-    exact = open_table("mechanism", "family", "claim", "largest", "share", "verdict")
+    exact = plain_table("mechanism", "family", "claim", "largest", "share", "verdict")
     for f in found.enumeration.findings:
         verdict = "kept" if f.kept else "VIOLATION"
         exact.add_row(f.mechanism, f.family, *_amounts(f), f"{f.share:.4f}", verdict)

@@ -9,17 +9,17 @@ import typer
 from rich.console import Console
 
 from littlestone._cli.options import AsJson, BudgetsFile, DatasetName, DrawNote, SomeDataset
-from littlestone._cli.terminal import open_table, plain_console, wide_console
+from littlestone._cli.terminal import plain_console, plain_table, wide_console
 from littlestone._privacy.accounting import Cost, Unit
-from littlestone._privacy.budget_file import (
+from littlestone._privacy.parameters import float_above
+from littlestone._report.causes import bar
+from littlestone._store.budgets import (
     BadBudget,
     BudgetFile,
     BudgetState,
     cost_text,
     read_budgets,
 )
-from littlestone._privacy.parameters import float_above
-from littlestone._report.causes import bar
 
 app = typer.Typer(
     help="Keep the privacy budgets of data sets in a file that all runs draw from.\n\n"
@@ -63,7 +63,7 @@ def show_budgets(file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson
         typer.echo(json.dumps([_to_json(state) for state in states], ensure_ascii=False))
         return
     console = plain_console()
-    table = open_table("data set", "per", "epsilon left", "", "delta left", "runs")
+    table = plain_table("data set", "per", "epsilon left", "", "delta left", "runs")
     full = "█" if console.is_terminal else "#"
     for state in states:
         left, total = state.left, state.total
@@ -166,7 +166,7 @@ def _explain(console: Console, state: BudgetState) -> None:
     total, left = cost_text(state.total), cost_text(state.left)
     console.print(f"{state.dataset}: {left} left of {total}, per {state.unit}\n")
     if state.draws:
-        table = open_table("when (UTC)", "run", "epsilon", "delta", "what")
+        table = plain_table("when (UTC)", "run", "epsilon", "delta", "what")
         for draw in state.draws:
             table.add_row(
                 draw.at[:19].replace("T", " "),
@@ -180,7 +180,7 @@ def _explain(console: Console, state: BudgetState) -> None:
         console.print("\nNothing can be run any more.")
         return
     console.print("\nWhat could still be run: so many runs, each of at most")
-    table = open_table("runs", "each")
+    table = plain_table("runs", "each")
     for runs, each in rows:
         table.add_row(f"{runs:,}", cost_text(each))
     wide_console(console).print(table)

@@ -28,7 +28,6 @@ from littlestone._data.topic import TopicRows
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.plan_table import delta_warning
 from littlestone._learners.registry import LearnerChoice
-from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray import Ray, ray_of
 from littlestone._report.report import (
@@ -39,6 +38,7 @@ from littlestone._report.report import (
     report_of,
     write_private,
 )
+from littlestone._store.budgets import BudgetFile
 from littlestone._store.charges import (
     charge_repeat,
     charge_run,
@@ -46,7 +46,7 @@ from littlestone._store.charges import (
     check_budget,
     stored_budget,
 )
-from littlestone._store.files import refuse_leftovers
+from littlestone._store.files import OldCopy, refuse_leftovers
 from littlestone._store.releases_file import ReleasesFile, refuse_begun
 from littlestone._store.request import (
     LearnRequest,
@@ -56,7 +56,6 @@ from littlestone._store.request import (
     learn_block,
     windows_of,
 )
-from littlestone._store.serialization import OldCopy
 from littlestone._store.sources import (
     LARGEST_BLOCK,
     Source,

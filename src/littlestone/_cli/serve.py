@@ -17,8 +17,8 @@ from littlestone._cli.options import (
 from littlestone._data.kafka import is_topic, read_settings
 from littlestone._data.topic import TopicRows
 from littlestone._learners.registry import check_name, planned_names
-from littlestone._privacy.budget_file import BudgetFile
 from littlestone._privacy.parameters import BadParameter
+from littlestone._store.budgets import BudgetFile
 from littlestone._store.charges import charge_store, check_budget, stored_budget
 from littlestone._store.files import refuse_leftovers
 from littlestone._store.request import LearnRequest, choose_learner

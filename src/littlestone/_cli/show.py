@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from littlestone._cli.options import AsJson, PrivateJson
-from littlestone._cli.terminal import PRIVATE, coverage, open_table, plain_console, print_causes
+from littlestone._cli.terminal import PRIVATE, coverage, plain_console, plain_table, print_causes
 from littlestone._report.causes import CausesSummary, label_in_words, rule_in_words, summary_of
 from littlestone._report.report import (
     counts_in_words,
@@ -119,7 +119,7 @@ def hidden(shown: StoreView) -> dict[str, Any]:
 def _print_public(console: Console, shown: StoreView) -> None:
     found = public(shown)
     console.print("PUBLIC: the rules, and the rounds from which they stood")
-    rules = open_table("from round", "published rule")
+    rules = plain_table("from round", "published rule")
     for release in shown.published.releases[-MOST_RULES:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)

@@ -84,7 +84,7 @@ def print_result(console: Console, outcome: RunResult) -> None:
     """Print what is public of a run."""
     learner, task = outcome.learner, outcome.task
     console.print("PUBLIC: the rules, and the rounds from which they stood")
-    rules = open_table("from round", "published rule")
+    rules = plain_table("from round", "published rule")
     for release in learner.releases[-20:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
@@ -115,7 +115,7 @@ def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
         said = f"no cause of {label} " + ("stands now: see below" if causes.rows() else "yet")
     console.print(f"\nPUBLIC: {said}")
     if rows := causes.rows():
-        table, full = open_table(*HEAD, ""), "█" if console.is_terminal else "#"
+        table, full = plain_table(*HEAD, ""), "█" if console.is_terminal else "#"
         for column in table.columns[1:]:
             column.no_wrap = True
         for row, rate in rows:
@@ -157,13 +157,13 @@ def _saw_no_positive(learner: PrivateLearner) -> bool:
 def print_plan(console: Console, chosen: LearnerChoice) -> None:
     """Print a plan as a table."""
     console.print(f"{chosen.learner_name}. {chosen.why}\n")
-    constants = open_table("what", "value", "why")
+    constants = plain_table("what", "value", "why")
     for line in chosen.plan.lines():
         constants.add_row(*line)
     console.print(constants)
 
 
-def open_table(*names: str) -> Table:
+def plain_table(*names: str) -> Table:
     """Make a table without borders, with these columns."""
     made = Table(box=None, padding=(0, 2, 0, 2), show_edge=False)
     for name in names:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from littlestone._learners.registry import LearnerChoice
 from littlestone._privacy.accounting import cost_of
-from littlestone._privacy.budget_file import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._privacy.parameters import BadParameter
+from littlestone._store.budgets import BadBudget, BudgetExceeded, BudgetFile
+from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import LearnRequest, choose_learner
-from littlestone._store.serialization import BadStore, OldCopy, RunConfig, run_name
+from littlestone._store.serialization import RunConfig
 
 if TYPE_CHECKING:
     from littlestone._store.store import Store, StoreView
@@ -34,13 +35,13 @@ def budget_of(task: LearnRequest) -> BudgetFile | None:
     return BudgetFile(task.budget, task.dataset)
 
 
-def account_of(task: LearnRequest, key: bytes) -> dict[str, str] | None:
+def account_of(task: LearnRequest) -> dict[str, str] | None:
     """Return what a store keeps of the budget that its run draws from."""
     budget = budget_of(task)
     if budget is None:
         return None
-    path, dataset = str(Path(budget.path).absolute()), budget.dataset
-    return {"file": path, "identity": budget.identity, "dataset": dataset, "run": run_name(key)}
+    path = str(Path(budget.path).absolute())
+    return {"file": path, "identity": budget.identity, "dataset": budget.dataset}
 
 
 def check_budget(task: LearnRequest) -> BudgetFile | None:
@@ -83,7 +84,7 @@ def stored_budget(view: "StoreView", task: LearnRequest, path: Path) -> BudgetFi
             f"{budget.path} is not the budget file that {path} was begun with, which was "
             f"{account['file']}: say with --budget where that one is now"
         )
-    if view.generation < budget.last_opening(account["run"]):
+    if view.generation < budget.last_opening(view.run):
         raise OldCopy(
             f"{path} is an old copy: {budget.path} remembers that its run was opened for writing "
             "later than this file knows. Learning on would release twice. Put the newest file "

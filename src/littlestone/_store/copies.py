@@ -13,24 +13,22 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from littlestone._store.files import (
-    begin_writing,
+    BadStore,
+    OldCopy,
+    Seal,
+    create_file,
     database_file,
-    drafted,
-    fold_in,
-    for_writing,
-    generation_of,
     read_file,
-    reading,
     serialized,
-    step_generation,
+    transaction,
 )
-from littlestone._store.serialization import OLD_COPY, BadStore, OldCopy, Seal
+from littlestone._store.serialization import LEARNER, OLD_COPY, generation_of, step_generation
 
 
 class CopyMark(NamedTuple):
@@ -113,9 +111,8 @@ def back_up(path: Path, copy: Path) -> CopyMark:
     path = database_file(path)
     if copy.exists():
         raise FileExistsError(17, "a file is there: choose another name", str(copy))
-    with drafted(copy) as draft:
-        mark, content = read_file(path, partial(_marked_copy, path))
-        draft.write_bytes(content)
+    mark, content = read_file(path, LEARNER, partial(_marked_copy, path))
+    create_file(copy, LEARNER, content)
     return mark
 
 
@@ -128,12 +125,12 @@ def _marked_copy(path: Path, db: sqlite3.Connection, seal: Seal) -> tuple[CopyMa
 
     def fill(copy: sqlite3.Connection) -> None:
         db.backup(copy)
-        copied = Seal.of(copy)
+        copied = Seal.of(copy, LEARNER)
         copied.watch()
         _set_mark(copy, mark)
-        copied.write(is_open=False)
+        copied.write()
 
-    return mark, serialized(fill)
+    return mark, serialized(LEARNER, fill)
 
 
 def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -> int:
@@ -161,7 +158,7 @@ def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -
         to another copy, or is not there.
     """
     copy = database_file(copy)
-    with _transaction(copy) as (db, seal):
+    with _changing(copy) as (db, seal):
         mark = _mark_of(copy, db)
         place = database_file(original or Path(mark.original))
         if lost:
@@ -172,7 +169,7 @@ def take_over(copy: Path, original: Path | None = None, *, lost: bool = False) -
         # First the original, then the copy: a process that dies between both leaves neither to be
         # continued, and the same call again ends what it began.
         name, opened = _retire(place, mark, copy, seal.key)
-        with _transaction(copy) as (db, _):
+        with _changing(copy) as (db, _):
             _refuse_replaced(copy, db, mark._replace(name=name))
             _unmark(db)
             # Openings count on from those of the original, which a budget file may remember.
@@ -218,7 +215,7 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> tuple[str, in
     if os.path.samefile(path, copy):
         raise BadStore(f"{path} is the copy itself: name the original")
     to = str(copy.absolute()), mark.name
-    with _transaction(path) as (db, seal):
+    with _changing(path) as (db, seal):
         marks = marks_of(db)
         if not hmac.compare_digest(seal.key, key):
             raise BadStore(f"{path} is another learner than {copy} is a copy of")
@@ -234,7 +231,7 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> tuple[str, in
         # The copy gets a new name first: a copy of it that was made by hand has the old one, and is
         # not accepted later at the same place.
         name = secrets.token_hex(8)
-        with _transaction(copy) as (copy_db, _):
+        with _changing(copy) as (copy_db, _):
             _refuse_replaced(copy, copy_db, mark)
             _set_mark(copy_db, mark._replace(name=name))
         _set(db, "handed_over", json.dumps((to[0], name)))
@@ -242,22 +239,13 @@ def _retire(path: Path, mark: CopyMark, copy: Path, key: bytes) -> tuple[str, in
 
 
 @contextmanager
-def _transaction(path: Path) -> Iterator[tuple[sqlite3.Connection, Seal]]:
+def _changing(path: Path) -> Iterator[tuple[sqlite3.Connection, Seal]]:
     """Yield a connection and the seal of a file, and commit what the block changes of `about`."""
-    with reading(path):
-        db = for_writing(path)
-    with closing(db), reading(path):
-        seal = begin_writing(path, db)
-        seal.watch()
+    with transaction(path, LEARNER) as (db, seal):
         before = db.total_changes
         yield db, seal
         if db.total_changes > before:
-            # Whoever has the file open can commit no more.
-            step_generation(db)
-            seal.write(is_open=False)
-        db.execute("COMMIT")
-        # In the file itself: the next step relies on it, also if the log is lost.
-        fold_in(path, db)
+            step_generation(db)  # whoever has the file open can commit no more
 
 
 def _set_mark(db: sqlite3.Connection, mark: CopyMark) -> None:

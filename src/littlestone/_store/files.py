@@ -1,39 +1,39 @@
-"""The files of a store: locked, created whole or not at all, and checked before they are used.
+"""The SQLite files that littlestone keeps: created whole or not at all, sealed, and checked.
 
-A store is `run.db`. While it is open, or after a crash, the last commits are in `run.db-wal`, the
-log of SQLite, and `run.db-mark` says how many commits there are. SQLite itself takes a log that was
-removed, cut short or damaged for one with fewer commits, which would be an older learner. So every
-commit is counted under the checksum of the file, and then in the mark, before anything of it is
-published. A file that was not closed, and holds fewer commits than its mark says, or has no mark,
+A file is of a `FileKind`: one learner (`LEARNER`, `_store/serialization.py`) or the budgets of data
+sets (`BUDGETS`, `_store/budgets.py`). A `Seal` over all rows is written with every commit, so a file
+that does not hold what was written to it is refused.
+
+A learner's file is held open by one process. While it is, or after a crash, the last commits are in
+`run.db-wal`, the log of SQLite, and `run.db-mark` says how many commits there are. SQLite itself
+takes a log that was removed, cut short or damaged for one with fewer commits, which would be an
+older learner. So every commit is counted under the seal, and then in the mark, before anything of it
+is published. A file that was not closed, and holds fewer commits than its mark says, or has no mark,
 is refused. A clean stop folds the log in, and removes log and mark.
 """
 
 import glob
+import hmac
 import os
+import secrets
 import sqlite3
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from littlestone._store.serialization import SCHEMA, TABLES, BadStore, Seal, run_name
+from littlestone.errors import LittlestoneError
 
 T = TypeVar("T")
 PAUSE = 0.02
-# Seconds to wait for another process that holds a lock.
-LOCK_TIMEOUT = 5.0
-# The version of the schema: that of the tables, and of the JSON in them.
-APPLICATION, VERSION = 0x4C53746E, 4
-# Seconds to wait for another process that is writing.
+# Seconds to wait for another process that holds a lock, or is writing.
 PATIENCE = 5.0
 BESIDE = ("-wal", "-shm", "-journal", "-mark")
-DAMAGED = (
-    "{path} is damaged ({what}): what it holds cannot be trusted, and nothing was changed. An "
-    "older copy of it would publish again for the same rows: begin another file with a new budget "
-    "(docs/limits.md)"
-)
+SUM_BYTES = 16
 LOST = (
     "{path}: the last commits of {name} are missing. It was not closed, so they are in {name}-wal, "
     "and {name}-wal or {name}-mark was removed, cut short, damaged, or replaced by those of another "
@@ -41,14 +41,179 @@ LOST = (
     "are gone for good, what was published last is not known here, and going on would publish again "
     "for the same rows: begin another file with a new budget (docs/limits.md)"
 )
-BUSY = (
-    "{path}: another process is reading the file, and what was committed cannot be written into "
-    "it: end the others, and try again"
-)
+
+
+class BadStore(LittlestoneError, ValueError):
+    """Report a file that is not a store, or another one than expected."""
+
+
+class OldCopy(BadStore):
+    """Report a file that is behind what was published from it."""
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """Describe a kind of file: its tables, and what to say of one that cannot be used."""
+
+    name: str
+    application: int
+    # Of the tables, and of the JSON in them.
+    version: int
+    schema: str
+    # What damage means, and what to do about an older version.
+    damage: str
+    older: str
+    error: type[BadStore] = BadStore
+    # Whether one process holds it open, private and with a log; otherwise it is shared.
+    is_held: bool = True
+
+    @property
+    def mode(self) -> int:
+        """Return who may read and write a new file; a process may be told less (`umask`)."""
+        return 0o600 if self.is_held else 0o666
+
+    @cached_property
+    def layout(self) -> dict[str, tuple[str, list[str]]]:
+        """Return the SQL and the columns of each table, by name."""
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.executescript(self.schema + SEAL_TABLE)
+            return {
+                name: (sql, [row[1] for row in db.execute(f"PRAGMA table_info({name})")])
+                for name, sql in _tables(db).items()
+            }
+
+    @cached_property
+    def sealed(self) -> dict[str, list[str]]:
+        """Return the columns of each table that the seal covers; it cannot cover itself."""
+        return {name: columns for name, (_, columns) in self.layout.items() if name != "seal"}
+
+    def damaged(self, path: Path, what: str) -> BadStore:
+        """Return the refusal of a file that does not hold what was written to it."""
+        together = f", together with {wal_file(path).name}" if _length(wal_file(path)) else ""
+        return self.error(f"{path} is damaged ({what}{together}): {self.damage}")
+
+    def refuse_other(self, path: Path, db: sqlite3.Connection) -> None:
+        """Refuse a file of another kind, of another version, or with other tables."""
+        application, version = (
+            db.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("application_id", "user_version")
+        )
+        if application != self.application:
+            raise self.error(f"{path} is a SQLite file, but not {self.name} of littlestone")
+        if version != self.version:
+            was = "a newer" if version > self.version else "an earlier"
+            advice = "upgrade littlestone" if version > self.version else self.older
+            raise self.error(
+                f"{path} was made by {was} littlestone (schema {version}, this one has "
+                f"{self.version}): {advice}"
+            )
+        if _tables(db) != {name: sql for name, (sql, _) in self.layout.items()}:
+            raise self.damaged(path, "its tables are not as they were made")
+
+
+def _tables(db: sqlite3.Connection) -> dict[str, str]:
+    return dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+# The seal.
+
+SEAL_TABLE = """
+CREATE TABLE seal (one INTEGER PRIMARY KEY CHECK (one = 1), key BLOB NOT NULL, total BLOB NOT NULL,
+                   commits INTEGER NOT NULL, is_open INTEGER NOT NULL) STRICT;
+"""
+
+
+class Seal:
+    """Keep a checksum of all rows of a file, and count its commits under it.
+
+    Triggers keep the checksum up to date with every row that is written. The key is a secret that
+    stays with what the file holds, wherever it goes; `is_open` says that commits may be in the log.
+    """
+
+    def __init__(self, db: sqlite3.Connection, kind: FileKind, key: bytes) -> None:
+        self._db, self._kind, self.key = db, kind, key
+        self._rows, self.commits, self.is_open = 0, 0, False
+
+    @classmethod
+    def of(cls, db: sqlite3.Connection, kind: FileKind) -> "Seal":
+        """Return the seal that is in a file."""
+        (key,) = db.execute("SELECT key FROM seal").fetchone()
+        seal = cls(db, kind, key)
+        seal.begin()
+        return seal
+
+    @property
+    def name(self) -> str:
+        """Return a public name of what the file holds, by which it is told from others."""
+        # Derived from the secret key by a one-way function: the name is public, the key is not.
+        return hmac.new(self.key, b"run", "sha256").hexdigest()[:16]
+
+    def watch(self) -> None:
+        """Install the triggers: from now on everything that this connection writes counts."""
+        self._db.execute("PRAGMA recursive_triggers = ON")  # else REPLACE deletes without a trigger
+        self._db.create_function("row_moved", -1, self._toggle)
+        events = {"INSERT": ["NEW"], "DELETE": ["OLD"], "UPDATE": ["OLD", "NEW"]}
+        for table, columns in self._kind.sealed.items():
+            for event, sides in events.items():
+                rows = (", ".join(f"{side}.{name}" for name in columns) for side in sides)
+                moved = "".join(f"SELECT row_moved('{table}', {row}); " for row in rows)
+                self._db.execute(
+                    f"CREATE TEMP TRIGGER {table}_{event} AFTER {event} ON main.{table} "
+                    f"BEGIN {moved}END"
+                )
+
+    def _toggle(self, *row: Any) -> None:
+        """Add or remove a row: an exclusive or is its own inverse, so both are the same."""
+        self._rows ^= self._digest(row)
+
+    def _digest(self, row: tuple[Any, ...]) -> int:
+        # `repr` tells apart all that SQLite holds here: integers, text, blobs, NULL.
+        digest = blake2b(repr(row).encode(), digest_size=SUM_BYTES, key=self.key).digest()
+        return int.from_bytes(digest)
+
+    def begin(self) -> None:
+        """Start from what is in the file, without what was rolled back since."""
+        total, self.commits, is_open = self._db.execute(
+            "SELECT total, commits, is_open FROM seal"
+        ).fetchone()
+        self.is_open = bool(is_open)
+        self._rows = int.from_bytes(total) ^ self._digest(self._counted)
+
+    @property
+    def _counted(self) -> tuple[Any, ...]:
+        return "seal", self.commits, self.is_open
+
+    def write(self, *, is_open: bool = False) -> None:
+        """Count a commit and seal it, to be committed with what it covers."""
+        self.commits, self.is_open = self.commits + 1, is_open
+        total = (self._rows ^ self._digest(self._counted)).to_bytes(SUM_BYTES)
+        self._db.execute(
+            "INSERT OR REPLACE INTO seal VALUES (1, ?, ?, ?, ?)",
+            [self.key, total, self.commits, self.is_open],
+        )
+
+    def holds(self) -> bool:
+        """Return whether the file holds exactly the rows that were written."""
+        return self._sum() == self._rows
+
+    def digest(self, leave_out: str) -> str:
+        """Return a checksum of all rows but those of one table."""
+        return self._sum(leave_out).to_bytes(SUM_BYTES).hex()
+
+    def _sum(self, leave_out: str | None = None) -> int:
+        total = 0
+        for table, columns in self._kind.sealed.items():
+            if table != leave_out:
+                for row in self._db.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+                    total ^= self._digest((table, *row))
+        return total
+
+
+# Names and locks.
 
 
 @contextmanager
-def file_lock(file: IO[Any], timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+def file_lock(file: IO[Any], timeout: float = PATIENCE) -> Iterator[None]:
     """Lock a file inside a `with` block; the lock ends with the process, too."""
     from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock  # not on every system
 
@@ -82,19 +247,36 @@ def mark_file(path: Path) -> Path:
     return Path(f"{path}-mark")
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return the identity of a file, which changes if it is replaced; None if there is none."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 # Creating a file.
 
 
-def serialized(fill: Callable[[sqlite3.Connection], None]) -> bytes:
-    """Return the bytes of a new database file, after `fill` has written to its empty tables."""
+def serialized(kind: FileKind, fill: Callable[[sqlite3.Connection], None]) -> bytes:
+    """Return the bytes of a new file, after `fill` has written to its empty tables."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
-        db.execute(f"PRAGMA application_id = {APPLICATION}")
-        db.execute(f"PRAGMA user_version = {VERSION}")
-        db.executescript(SCHEMA)
+        db.execute(f"PRAGMA application_id = {kind.application}")
+        db.execute(f"PRAGMA user_version = {kind.version}")
+        db.executescript(kind.schema + SEAL_TABLE)
         fill(db)
         # The bytes of a database in memory: no half-written file ever has the final name.
         data = bytearray(db.serialize())
-    data[18:20] = b"\2\2"  # the header bytes of a database with a write-ahead log
+    if kind.is_held:
+        data[18:20] = b"\2\2"  # the header bytes of a database with a write-ahead log
     return bytes(data)
 
 
@@ -109,20 +291,21 @@ def refuse_leftovers(path: Path) -> None:
         )
 
 
-@contextmanager
-def drafted(path: Path) -> Iterator[Path]:
-    """Create a file from what is written to a draft inside a `with` block, or none at all."""
+def create_file(path: Path, kind: FileKind, content: bytes) -> None:
+    """Create a file that holds all of its content, or none; a file that is there stays."""
     refuse_leftovers(path)
     try:
         _remove_drafts(path)
-        number, name = tempfile.mkstemp(".draft", f".{path.name}.", path.parent)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
+        number = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, kind.mode)
         try:
             with open(number, "wb") as file, file_lock(file):
-                yield Path(name)
-                os.fsync(file.fileno())
-                os.link(name, path)  # unlike rename, it fails if there is a file
+                file.write(content)
+                file.flush()
+                os.fsync(number)
+                os.link(draft, path)  # unlike rename, it fails if there is a file
         finally:
-            os.unlink(name)
+            os.unlink(draft)
         _sync(path.parent)
     except OSError as error:
         raise type(error)(error.errno, f"{error.strerror}: nothing was begun", str(path)) from None
@@ -154,47 +337,51 @@ def _sync(folder: Path) -> None:
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
     """Return a connection that begins transactions explicitly, and works in any one thread."""
-    try:
-        return sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            isolation_level=None,
-            timeout=PATIENCE,
-            check_same_thread=False,
-        )
-    except sqlite3.OperationalError as error:
-        raise BadStore(f"{path}: {error}") from None
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        timeout=PATIENCE,
+        check_same_thread=False,
+    )
 
 
-def read_file(path: Path, read: Callable[[sqlite3.Connection, Seal], T]) -> T:
+def read_file(path: Path, kind: FileKind, read: Callable[[sqlite3.Connection, Seal], T]) -> T:
     """Return what `read` finds in a sound file, in one transaction that changes nothing."""
     try:
-        return _read_once(path, read)
+        return _read_once(path, kind, read)
     except BadStore:
         # A writer may have begun or ended while the file was read: one more attempt settles it.
-        return _read_once(path, read)
+        return _read_once(path, kind, read)
 
 
-def _read_once(path: Path, read: Callable[[sqlite3.Connection, Seal], T]) -> T:
-    # Without a log SQLite needs no shared files, so the folder need not be writable. If a writer
-    # comes meanwhile, what was read may be torn: the seal does not match then.
-    mode = "ro" if _length(wal_file(path)) else "ro&immutable=1"
+def _read_once(path: Path, kind: FileKind, read: Callable[[sqlite3.Connection, Seal], T]) -> T:
+    # What a killed writer of a shared file left is undone by whoever reads next.
+    mode = "rw"
+    if kind.is_held:
+        # Without a log SQLite needs no shared files, so the folder need not be writable. If a
+        # writer comes meanwhile, what was read may be torn: the seal does not match then.
+        mode = "ro" if _length(wal_file(path)) else "ro&immutable=1"
     # The mark first: a writer may commit meanwhile, and then there are more than it says.
     mark = _read_mark(path)
-    with reading(path), closing(_connected(path, mode)) as db:
+    with sentences(path, kind), closing(_connected(path, mode)) as db:
         db.execute("BEGIN")
-        return read(db, _checked(path, db, mark))
+        return read(db, _checked(path, kind, db, mark))
 
 
-def for_writing(path: Path) -> sqlite3.Connection:
+def for_writing(path: Path, kind: FileKind) -> sqlite3.Connection:
     """Return a connection that may write, and whose commits last."""
     _remove_drafts(path)  # of a process that was killed after the link
-    _refuse_other_names(path)
-    if _length(wal_file(path)):
+    _refuse_other_names(path, kind)
+    if kind.is_held and _length(wal_file(path)):
         # A connection that may write folds the log in when it is closed, whatever is wrong with
         # both together: so they are checked with one that cannot.
-        read_file(path, lambda db, seal: None)
+        read_file(path, kind, lambda db, seal: None)
     db = _connected(path, "rw")
+    if not kind.is_held:
+        # A power cut must not undo a draw: EXTRA also syncs the folder after the commit.
+        db.execute("PRAGMA synchronous = EXTRA")
+        return db
     # Before anything is written: the file is as sensitive as the rows.
     os.chmod(path, 0o600)
     db.execute("PRAGMA journal_mode = WAL")
@@ -205,11 +392,26 @@ def for_writing(path: Path) -> sqlite3.Connection:
     return db
 
 
-def begin_writing(path: Path, db: sqlite3.Connection) -> Seal:
+def begin_writing(path: Path, kind: FileKind, db: sqlite3.Connection) -> Seal:
     """Begin a transaction that writes, and return the seal of the file if that is sound."""
     # IMMEDIATE takes the write lock: mark and file change only with it.
     db.execute("BEGIN IMMEDIATE")
-    return _checked(path, db, _read_mark(path))
+    return _checked(path, kind, db, _read_mark(path))
+
+
+@contextmanager
+def transaction(path: Path, kind: FileKind) -> Iterator[tuple[sqlite3.Connection, Seal]]:
+    """Yield a connection to a sound file and its seal; what the block writes is one commit."""
+    with sentences(path, kind), closing(for_writing(path, kind)) as db:
+        seal = begin_writing(path, kind, db)
+        seal.watch()
+        before = db.total_changes
+        yield db, seal
+        if db.total_changes > before:
+            seal.write()
+        db.execute("COMMIT")
+        # In the file itself: what comes next relies on it, also if the log is lost.
+        fold_in(path, db)
 
 
 def fold_in(path: Path, db: sqlite3.Connection) -> None:
@@ -221,7 +423,10 @@ def fold_in(path: Path, db: sqlite3.Connection) -> None:
         if frames == folded:
             return
         if time.monotonic() >= until:
-            raise BadStore(BUSY.format(path=path))
+            raise BadStore(
+                f"{path}: another process is reading the file, and what was committed cannot be "
+                "written into it: end the others, and try again"
+            )
         time.sleep(PAUSE / 10)
 
 
@@ -234,13 +439,13 @@ def empty_log(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
 
 
-def _refuse_other_names(path: Path) -> None:
+def _refuse_other_names(path: Path, kind: FileKind) -> None:
     """Refuse a file with hard links: under each name SQLite keeps another log."""
     # A file that is just being created also has its draft's name, until that is removed. Names are
     # counted after drafts: a draft removed in between makes too few names, never too many.
     drafts = sum(identity(draft) == identity(path) for draft in _drafts(path))
     if path.exists() and path.stat().st_nlink - drafts > 1:
-        raise BadStore(
+        raise kind.error(
             f"{path} has a second name (a hard link). The last commits lie in a log beside one of "
             "them, and under the other the file is an old copy: keep the name that it was used "
             "under, and remove the others"
@@ -248,119 +453,64 @@ def _refuse_other_names(path: Path) -> None:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Raise `BadStore` for whatever reading a file raises: damaged bytes can raise anything."""
-    with sentences(path):
-        try:
-            yield
-        except (BadStore, sqlite3.Error):
-            raise
-        except Exception as error:
-            raise BadStore(DAMAGED.format(path=path, what=type(error).__name__)) from None
-
-
-@contextmanager
-def sentences(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into a sentence."""
+def sentences(path: Path, kind: FileKind) -> Iterator[None]:
+    """Turn whatever a file raises into a sentence: damaged bytes can raise anything."""
     try:
         yield
+    except (LittlestoneError, OSError):
+        raise
     except sqlite3.Error as error:
-        raise BadStore(_describe(path, error)) from None
+        raise _in_words(path, kind, error) from None
+    except Exception as error:
+        raise kind.damaged(path, type(error).__name__) from None
 
 
-def _describe(path: Path, error: sqlite3.Error) -> str:
+def _in_words(path: Path, kind: FileKind, error: sqlite3.Error) -> BadStore:
     name = getattr(error, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
-        return f"{path} is not a learner of littlestone: {error}"
+        return kind.error(f"{path} is not {kind.name} of littlestone: {error}")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return kind.error(
+            f"{path} is locked: another process has been writing it for {PATIENCE:g} seconds. "
+            "Nothing was changed; try again, or end that process"
+        )
     if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")) and _length(wal_file(path)):
-        return (
+        return kind.error(
             f"{path}: {error}. Its last commits are in {wal_file(path).name}, and to read them the "
             f"folder must be writable: copy {path.name}, {wal_file(path).name} and "
             f"{mark_file(path).name} to one that is, and read them there"
         )
-    kinds = ("CANTOPEN", "READONLY", "BUSY", "LOCKED", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
+    kinds = ("CANTOPEN", "READONLY", "FULL", "IOERR", "PERM", "AUTH", "NOMEM")
     if name.startswith(tuple(f"SQLITE_{kind}" for kind in kinds)):
-        return f"{path}: {error}"
+        return kind.error(f"{path}: {error}. Nothing was changed")
     # After "with text" SQLite quotes the file, which is private.
-    return DAMAGED.format(path=path, what=str(error).partition(" with text")[0])
+    return kind.damaged(path, str(error).partition(" with text")[0])
 
 
-def _checked(path: Path, db: sqlite3.Connection, mark: str | None) -> Seal:
+def _checked(path: Path, kind: FileKind, db: sqlite3.Connection, mark: str | None) -> Seal:
     """Return the seal of a file, if it holds exactly what was written to it, and all of it."""
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    if application != APPLICATION:
-        raise BadStore(f"{path} is a SQLite file, but not a learner of littlestone")
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    _refuse_other_version(path, version)
-    if dict(db.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")) != TABLES:
-        raise BadStore(_damaged(path, "its tables are not as they were made"))
-    seal = Seal.of(db)
-    if not _is_own_log(path, seal):
+    kind.refuse_other(path, db)
+    seal = Seal.of(db, kind)
+    if not _is_own_log(path, kind, seal):
         raise BadStore(LOST.format(path=path, name=path.name))
     # Not the quick check: a damaged index would hide a batch that was learned.
     (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
     if problem != "ok":
-        raise BadStore(_damaged(path, problem.splitlines()[-1]))
+        raise kind.damaged(path, problem.splitlines()[-1])
     if not seal.holds():
-        raise BadStore(_damaged(path, "a checksum does not match"))
+        raise kind.damaged(path, "a checksum does not match")
     if seal.is_open and not _has_all(seal, mark):
         raise BadStore(LOST.format(path=path, name=path.name))
     return seal
 
 
-def _is_own_log(path: Path, seal: Seal) -> bool:
+def _is_own_log(path: Path, kind: FileKind, seal: Seal) -> bool:
     """Return whether a file without its log is the same learner, and has no more commits."""
     if not _length(wal_file(path)):
         return True
     with closing(_connected(path, "ro&immutable=1")) as db:
-        alone = Seal.of(db)
+        alone = Seal.of(db, kind)
     return alone.key == seal.key and alone.commits <= seal.commits
-
-
-def _damaged(path: Path, what: str) -> str:
-    together = f", together with {wal_file(path).name}" if _length(wal_file(path)) else ""
-    return DAMAGED.format(path=path, what=what + together)
-
-
-def _refuse_other_version(path: Path, version: int) -> None:
-    if version > VERSION:
-        raise BadStore(
-            f"{path} was made by a newer littlestone (schema {version}, this one writes "
-            f"{VERSION}): upgrade littlestone"
-        )
-    if version < VERSION:
-        raise BadStore(
-            f"{path} was made by an earlier littlestone (schema {version}, this one reads "
-            f"{VERSION}): go on with the littlestone that wrote it, or begin another file with a "
-            "new budget"
-        )
-
-
-def generation_of(db: sqlite3.Connection) -> int:
-    """Return how many times the file has been opened for writing."""
-    (value,) = db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
-    return int(value)
-
-
-def step_generation(db: sqlite3.Connection) -> None:
-    """Count an opening for writing: whoever holds the generation before can commit no more."""
-    db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
-
-
-def identity(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file, which changes if it is replaced; None if there is none."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _length(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 # The mark.
@@ -378,7 +528,7 @@ def write_mark(path: Path, seal: Seal, *, sync: bool = False) -> None:
     # Not synced, which would take as long as the commit: a kill cannot undo it, and after a power
     # cut an older mark is there, which is one that the file still satisfies.
     with open(mark_file(path), "r+b", buffering=0) as mark:
-        mark.write(f"{run_name(seal.key)} {seal.commits:020}\n".encode())
+        mark.write(f"{seal.name} {seal.commits:020}\n".encode())
         if sync:
             os.fsync(mark.fileno())
 
@@ -392,4 +542,4 @@ def _read_mark(path: Path) -> str | None:
 def _has_all(seal: Seal, mark: str | None) -> bool:
     """Return whether a file has all commits that its mark knows of; without a mark it has not."""
     run, _, commits = (mark or "").strip().partition(" ")
-    return run == run_name(seal.key) and commits.isdecimal() and seal.commits >= int(commits)
+    return run == seal.name and commits.isdecimal() and seal.commits >= int(commits)

@@ -21,8 +21,7 @@ from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.base import Release
 from littlestone._learners.evidence import Window, base_rate, evidence_of
 from littlestone._privacy.mechanism import MechanismMoved
-from littlestone._store.files import file_lock
-from littlestone._store.serialization import BadStore, OldCopy
+from littlestone._store.files import BadStore, OldCopy, file_lock
 
 # Digits after the point of rates: what a line says must not depend on the version of a library.
 DIGITS = 6

@@ -22,8 +22,8 @@ from littlestone._data.rounds import BadRow, Rounds, RowSpan, Start
 from littlestone._data.schema import file_schema
 from littlestone._data.topic import Position, TopicRows, position_from_json
 from littlestone._learners.base import PrivateLearner
+from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest, RemoteBlock
-from littlestone._store.serialization import BadStore
 
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
 MOST_BAD_ROWS = 20

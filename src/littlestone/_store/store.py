@@ -37,22 +37,21 @@ from littlestone._privacy.noise import Noise
 from littlestone._store.charges import account_of, refuse_uncharged
 from littlestone._store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone._store.files import (
+    BadStore,
+    Seal,
     begin_writing,
+    create_file,
     create_mark,
     database_file,
-    drafted,
     empty_log,
     fold_in,
     for_writing,
-    generation_of,
     identity,
     mark_file,
     read_file,
-    reading,
     refuse_leftovers,
     sentences,
     serialized,
-    step_generation,
     wal_file,
     write_mark,
 )
@@ -65,13 +64,13 @@ from littlestone._store.request import (
     windows_of,
 )
 from littlestone._store.serialization import (
+    LEARNER,
     OLD_COPY,
-    BadStore,
     RunConfig,
-    Seal,
+    generation_of,
     load,
     run_config_from_json,
-    run_name,
+    step_generation,
     write,
 )
 from littlestone._store.sources import Source, source_from_json
@@ -166,8 +165,6 @@ class Store(ForwardOnly):
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
         self.published = self._public()
-        # How many releases, and uses of mechanisms, this process has committed last.
-        self._lengths = (-1, -1)
 
     @property
     def key(self) -> bytes:
@@ -177,7 +174,7 @@ class Store(ForwardOnly):
     @property
     def run(self) -> str:
         """Return a public name of the learner, by which its releases can be told from others'."""
-        return run_name(self.key)
+        return self._seal.name
 
     def _public(self) -> Published:
         self._spent = self.spent
@@ -321,14 +318,13 @@ class Store(ForwardOnly):
         # Theorem 12: if anything in this block fails, the learner in memory is unusable. Whether
         # the commit happened is then decided by the file alone.
         with self.learner.checkpoint() as saved:
-            public, ledger = self._public(), self.learner.ledger
-            lengths = len(saved.releases), len(ledger)
-            is_longer = lengths != self._lengths
-            write(self._db, saved, ledger, _public_json(public), is_longer=is_longer)
+            public = self._public()
+            new = public.releases[len(self.published.releases) :]
+            write(self._db, saved, _public_json(public), new)
             self._end_transaction()
         # Only now: nothing is shown to anybody before the transaction that holds its rows is on
         # disk.
-        self.published, self._lengths = public, lengths
+        self.published = public
 
     def _end_transaction(self, *, is_open: bool = True) -> None:
         """Seal what was written, commit it, and count the commit in the mark."""
@@ -495,21 +491,21 @@ def create(
     seed = fresh_seed() if task.seed is None else task.seed
     key = secrets.token_bytes(32)
     terms = StreamTerms(**task.to_json() | {"horizon": chosen.plan.horizon})
-    about = RunConfig(terms, chosen, seed, cls, account_of(task, key))
+    about = RunConfig(terms, chosen, seed, cls, account_of(task))
     begun = json.dumps(about.to_json())
     learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
 
     def fill(db: sqlite3.Connection) -> None:
-        seal = Seal(db, key)
+        seal = Seal(db, LEARNER, key)
         seal.watch()
         rows = {"generation": "0", "begun": begun}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        write(db, saved, learner.ledger, _public_json(_public_side(learner)))
+        write(db, saved, _public_json(_public_side(learner)), saved.releases)
         seal.write()
 
     # The file appears whole, by one link: a crash leaves no store, not half of one.
-    with learner.checkpoint() as saved, drafted(path) as draft:
-        draft.write_bytes(serialized(fill))
+    with learner.checkpoint() as saved:
+        create_file(path, LEARNER, serialized(LEARNER, fill))
     return _opened(path, 0, lambda about: learner, key)
 
 
@@ -556,11 +552,11 @@ def _opened(
     begun_with: bytes | None = None,
 ) -> Store:
     """Open a file for writing; if a learner has just been begun there, it is that of its key."""
-    with reading(path):
-        db = for_writing(path)
+    with sentences(path, LEARNER):
+        db = for_writing(path, LEARNER)
     try:
-        with reading(path):
-            seal = begin_writing(path, db)
+        with sentences(path, LEARNER):
+            seal = begin_writing(path, LEARNER, db)
             generation, saved = generation_of(db), load(db)
             about = _config_in(db)
             refuse_marked(path, marks_of(db))
@@ -572,7 +568,7 @@ def _opened(
         if after not in (None, generation):
             raise StoreLost(TAKEN.format(path=path))
         store = Store(path, db, about, made(about), seal)
-        with sentences(path):
+        with sentences(path, LEARNER):
             store._move_in(None if begun_with is not None else saved)
     # Also at an interrupt: a connection that stays open may hold the lock of the file.
     except BaseException:
@@ -631,6 +627,7 @@ def _public_json(public: Published) -> str:
 class StoreView(NamedTuple):
     """Hold what can be read of a store while another process writes it. `saved` is private."""
 
+    run: str
     about: RunConfig
     published: Published
     saved: Checkpoint
@@ -647,7 +644,7 @@ def read_store(path: Path) -> StoreView:
     path : Path
         The file.
     """
-    return read_file(database_file(path), _view)
+    return read_file(database_file(path), LEARNER, _view)
 
 
 def _view(db: sqlite3.Connection, seal: Seal) -> StoreView:
@@ -657,7 +654,9 @@ def _view(db: sqlite3.Connection, seal: Seal) -> StoreView:
     lists = {"releases": saved.releases, "windows": windows}
     published = Published(**{**json.loads(public), **lists})
     sources = tuple(sources_of(db))
-    return StoreView(_config_in(db), published, saved, generation_of(db), sources, marks_of(db))
+    return StoreView(
+        seal.name, _config_in(db), published, saved, generation_of(db), sources, marks_of(db)
+    )
 
 
 def sources_of(db: sqlite3.Connection) -> list[Source]:

@@ -6,25 +6,24 @@ time cannot draw more than the total together (docs/guarantee.md, Theorem 18). C
 add up, which is valid also where each run's epsilon was chosen after seeing what the earlier runs
 published.
 
-The log is only ever added to, and each entry carries a checksum of itself and all before it: what a
-data set has left is computed from the log, and nothing else. Times are for people; the order of
-entries is that of their numbers.
+The log is only ever added to, under the seal of the file (`_store/files.py`): what a data set has
+left is computed from the log, and nothing else. Times are for people; the order of entries is that
+of their numbers.
 """
 
 import json
+import secrets
 import sqlite3
 import unicodedata
 import warnings
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR
 from fractions import Fraction
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
-from uuid import uuid4
+from typing import Any, NamedTuple, TypeVar
 
 from littlestone._privacy.accounting import NOTHING, Cost, Guarantee, Unit
 from littlestone._privacy.parameters import (
@@ -36,22 +35,37 @@ from littlestone._privacy.parameters import (
     positive,
     whole,
 )
-from littlestone.errors import LittlestoneError
+from littlestone._store.files import (
+    BadStore,
+    FileKind,
+    Seal,
+    create_file,
+    read_file,
+    serialized,
+    transaction,
+)
 
+T = TypeVar("T")
 # A total is enforced with so much more: ten runs of 0.1, which as a 64-bit float is a little more
 # than a tenth, fit into 1. What may be quoted has it too (`BudgetState.guarantee`).
 FLOAT_ALLOWANCE = Fraction(1, 10**12)
-APPLICATION_ID, SCHEMA_VERSION = 0x4C536267, 2
-SCHEMA = """
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE log (number INTEGER PRIMARY KEY, entry TEXT NOT NULL, seal TEXT NOT NULL) STRICT;
-"""
-# Seconds to wait for another process that is writing.
-BUSY_SECONDS = 10.0
 
 
-class BadBudget(LittlestoneError, ValueError):
+class BadBudget(BadStore):
     """Report a file that is not a budget file, or is damaged, locked, or lacks the data set."""
+
+
+BUDGETS = FileKind(
+    name="a budget file",
+    application=0x4C536267,
+    version=3,
+    schema="CREATE TABLE log (number INTEGER PRIMARY KEY, entry TEXT NOT NULL) STRICT;",
+    damage="what was drawn from it is not known any more, so nothing can be drawn. Put a newer copy "
+    "back if there is one; otherwise take its budgets for spent",
+    older="use the littlestone that wrote it, or create another with what is left",
+    error=BadBudget,
+    is_held=False,
+)
 
 
 class BudgetExceeded(BadParameter):
@@ -183,7 +197,7 @@ class BudgetFile:
     (2.0, None)
     >>> budget.draw(epsilon=2.5)
     Traceback (most recent call last):
-    littlestone._privacy.budget_file.BudgetExceeded: data set 'visits' has (epsilon 2, ...
+    littlestone._store.budgets.BudgetExceeded: data set 'visits' has (epsilon 2, ...
     >>> folder.cleanup()
     """
 
@@ -229,8 +243,15 @@ class BudgetFile:
             )
         if unit not in ("event", "user"):
             raise BadParameter(f"unit must be 'event' or 'user', not {unit!r}")
-        with _transaction(Path(path), create=True) as db:
-            states, _ = _read_log(Path(path), db)
+        path = Path(path)
+        if not path.exists():
+            empty = serialized(
+                BUDGETS, lambda db: Seal(db, BUDGETS, secrets.token_bytes(32)).write()
+            )
+            with suppress(FileExistsError):  # another process was first
+                create_file(path, BUDGETS, empty)
+        with transaction(path, BUDGETS) as (db, _):
+            states, _ = _read_log(db)
             if dataset in states:
                 raise BadBudget(
                     f"{path} has a budget for {dataset!r} already, of "
@@ -254,14 +275,12 @@ class BudgetFile:
         BadBudget
             If the file is not there, not a budget file, damaged, or does not know the data set.
         """
-        with _reading(Path(self.path)) as db:
-            return self._state(db)
+        return _read(self.path, lambda db, _: self._state(db))
 
     @property
     def identity(self) -> str:
         """Return what tells this file from all others, wherever it is moved."""
-        with _reading(Path(self.path)) as db:
-            return _identity(db)
+        return _read(self.path, lambda _, seal: seal.name)
 
     def check(self, epsilon: Real, delta: Real = 0, *, unit: Unit = "event") -> None:
         """Raise what `draw` would raise now, and draw nothing.
@@ -315,11 +334,11 @@ class BudgetFile:
             If the file is not there, not a budget file, damaged or locked.
         """
         cost = _checked_cost(epsilon, delta)
-        with _transaction(Path(self.path)) as db:
+        with transaction(_existing(self.path), BUDGETS) as (db, _):
             # Read inside the transaction that writes: two runs must not both see the same rest.
             state = self._state(db)
             state.refuse_other_unit(unit)
-            name = run or uuid4().hex[:16]
+            name = run or secrets.token_hex(8)
             if drawn := state.of_run(name):
                 if (drawn[0].cost, drawn[0].unit) != (cost, unit):
                     raise BadBudget(
@@ -352,7 +371,7 @@ class BudgetFile:
             If the run has not drawn here, or the file cannot be used.
         """
         whole(repeats, "repeats", least=1)
-        with _transaction(Path(self.path)) as db:
+        with transaction(_existing(self.path), BUDGETS) as (db, _):
             state = self._state(db)
             drawn = state.of_run(run)
             if not drawn:
@@ -392,16 +411,15 @@ class BudgetFile:
         generation : int
             How often; it only grows, so a file that knows of fewer openings is an old copy.
         """
-        with _transaction(Path(self.path)) as db:
+        with transaction(_existing(self.path), BUDGETS) as (db, _):
             _append(db, {"kind": "opening", "run": run, "generation": generation})
 
     def last_opening(self, run: str) -> int:
         """Return the most openings of a run's own file that were recorded; 0 if none was."""
-        with _reading(Path(self.path)) as db:
-            return _read_log(Path(self.path), db)[1].get(run, 0)
+        return _read(self.path, lambda db, _: _read_log(db)[1].get(run, 0))
 
     def _state(self, db: sqlite3.Connection) -> BudgetState:
-        states, _ = _read_log(Path(self.path), db)
+        states, _ = _read_log(db)
         if self.dataset not in states:
             names = ", ".join(map(repr, states)) or "none"
             raise BadBudget(
@@ -424,8 +442,7 @@ def read_budgets(path: str | Path) -> list[BudgetState]:
     BadBudget
         If it is not there, not a budget file, damaged or locked.
     """
-    with _reading(Path(path)) as db:
-        return list(_read_log(Path(path), db)[0].values())
+    return _read(path, lambda db, _: list(_read_log(db)[0].values()))
 
 
 def cost_text(cost: Cost) -> str:
@@ -470,142 +487,31 @@ def _cost(entry: dict[str, Any]) -> Cost:
 # The file.
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Connect to a budget file, in a transaction."""
-    if not path.exists():
+def _existing(path: str | Path) -> Path:
+    if not Path(path).exists():
         raise BadBudget(
             f"{path} is not there: `littlestone budget create {path} NAME --epsilon E --delta D` "
             "creates it"
         )
-    with _sentences(path), closing(_connected(path)) as db:
-        db.execute("BEGIN")
-        _refuse_foreign(path, db)
-        yield db
+    return Path(path)
 
 
-@contextmanager
-def _transaction(path: Path, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """Connect for writing; all that is written is committed together, or nothing of it."""
-    if not create and not path.exists():
-        with _reading(path):
-            pass
-    with _sentences(path), closing(_connected(path, create)) as db:
-        # A power cut must not undo a draw: EXTRA also syncs the folder after the commit.
-        db.execute("PRAGMA synchronous = EXTRA")
-        # IMMEDIATE takes the write lock before anything is read.
-        db.execute("BEGIN IMMEDIATE")
-        # Until it is committed the file is empty: a process that is killed leaves no half of it.
-        if create and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            _lay_out(path, db)
-        _refuse_foreign(path, db)
-        try:
-            yield db
-            db.execute("COMMIT")
-        finally:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-
-
-def _connected(path: Path, create: bool = False) -> sqlite3.Connection:
-    if path.exists() and path.stat().st_nlink > 1:
-        raise BadBudget(
-            f"{path} has a second name (a hard link), under which SQLite would not find what an "
-            "interrupted draw left: keep one of them"
-        )
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}",
-        uri=True,
-        isolation_level=None,
-        timeout=BUSY_SECONDS,
-    )
-
-
-def _lay_out(path: Path, db: sqlite3.Connection) -> None:
-    if path.stat().st_size:
-        raise BadBudget(f"{path} is a SQLite file, but not a budget file of littlestone")
-    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    for statement in SCHEMA.split(";")[:-1]:
-        db.execute(statement)
-    db.execute("INSERT INTO about VALUES ('identity', ?)", [uuid4().hex])
-
-
-@contextmanager
-def _sentences(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged file raises into a sentence that says what to do."""
-    try:
-        yield
-    except (LittlestoneError, OSError):
-        raise
-    except sqlite3.Error as error:
-        kind = getattr(error, "sqlite_errorname", "")
-        if kind.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise BadBudget(
-                f"{path} is locked: another process has been writing it for {BUSY_SECONDS:g} "
-                "seconds. Nothing was drawn; try again, or end that process"
-            ) from None
-        if kind.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_FULL")):
-            raise BadBudget(
-                f"{path}: {error}. Nothing was drawn: the file and its folder must be writable"
-            ) from None
-        if kind == "SQLITE_NOTADB":
-            raise BadBudget(f"{path} is not a budget file of littlestone: {error}") from None
-        raise BadBudget(_damaged(path, str(error))) from None
-    except Exception as error:
-        raise BadBudget(_damaged(path, type(error).__name__)) from None
-
-
-def _damaged(path: Path, what: str) -> str:
-    return (
-        f"{path} is damaged ({what}): what was drawn from it is not known any more, so nothing can "
-        "be drawn. Put a newer copy back if there is one; otherwise take its budgets for spent"
-    )
-
-
-def _refuse_foreign(path: Path, db: sqlite3.Connection) -> None:
-    application, version = (
-        db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
-    if application != APPLICATION_ID:
-        raise BadBudget(f"{path} is a SQLite file, but not a budget file of littlestone")
-    if version != SCHEMA_VERSION:
-        raise BadBudget(
-            f"{path} has schema {version}, and this littlestone reads {SCHEMA_VERSION}: use the "
-            "littlestone that wrote it, or create another with what is left"
-        )
-    (problem,) = db.execute("PRAGMA integrity_check(1)").fetchone()
-    if problem != "ok":
-        raise BadBudget(_damaged(path, problem.splitlines()[-1]))
-
-
-def _identity(db: sqlite3.Connection) -> str:
-    (identity,) = db.execute("SELECT value FROM about WHERE name = 'identity'").fetchone()
-    return str(identity)
+def _read(path: str | Path, read: Callable[[sqlite3.Connection, Seal], T]) -> T:
+    return read_file(_existing(path), BUDGETS, read)
 
 
 def _append(db: sqlite3.Connection, entry: dict[str, Any]) -> None:
-    """Add an entry to the log, sealed with all before it."""
-    last = db.execute("SELECT number, seal FROM log ORDER BY number DESC LIMIT 1").fetchone()
-    number, seal = last or (0, _identity(db))
+    """Add an entry to the log."""
     text = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), **entry})
-    db.execute("INSERT INTO log VALUES (?, ?, ?)", [number + 1, text, _sealed(seal, text)])
+    db.execute("INSERT INTO log (entry) VALUES (?)", [text])
 
 
-def _sealed(before: str, entry: str) -> str:
-    return blake2b(f"{before}\n{entry}".encode(), digest_size=16).hexdigest()
-
-
-def _read_log(path: Path, db: sqlite3.Connection) -> tuple[dict[str, BudgetState], dict[str, int]]:
+def _read_log(db: sqlite3.Connection) -> tuple[dict[str, BudgetState], dict[str, int]]:
     """Return the budget of every data set and the openings of every run, from the log alone."""
     created: dict[str, dict[str, Any]] = {}
     draws: dict[str, list[BudgetDraw]] = {}
     openings: dict[str, int] = {}
-    seal, expected = _identity(db), 0
-    for number, text, written in db.execute("SELECT * FROM log ORDER BY number"):
-        seal, expected = _sealed(seal, text), expected + 1
-        if (number, written) != (expected, seal):
-            raise BadBudget(_damaged(path, f"the checksum of entry {expected} does not match"))
+    for (text,) in db.execute("SELECT entry FROM log ORDER BY number"):
         entry = json.loads(text)
         if entry["kind"] == "create":
             created[entry["dataset"]], draws[entry["dataset"]] = entry, []
