@@ -1,6 +1,6 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the parts `causes`, `agnostic`, `auditors` and `long`, named alone:
+Options are for the parts `causes`, `agnostic`, `auditors`, `long` and `service`, named alone:
 `python -m bench causes --seeds 20`.
 """
 
@@ -73,6 +73,7 @@ def main() -> None:
         "agnostic": agnostic.run,
         "auditors": auditors.run,
         "long": long.run,
+        "service": service.run,
     }
     if sys.argv[1:2] and sys.argv[1] in with_options and sys.argv[2:3] and sys.argv[2][0] == "-":
         with_options[sys.argv[1]](sys.argv[2:])

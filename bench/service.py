@@ -4,11 +4,16 @@ Beside it, in the same run and on the same disk, a bare FastAPI route that parse
 commits the same bytes to SQLite (WAL, synchronous FULL). Only the ratios mean anything. Both are
 processes of their own; the clients are threads with a connection each, which send bytes made
 before. Every batch of the service has a key, as a careful client's would.
+
+`python -m bench service --against TREE [--tries N]` compares, in turn, with the service of another
+tree of this repository: one client, small batches.
 """
 
+import argparse
 import http.client
 import itertools
 import json
+import os
 import random
 import signal
 import subprocess
@@ -16,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -54,8 +59,33 @@ class Load(NamedTuple):
     clients: int
 
 
-def run() -> None:
-    """Print the tables."""
+def run(arguments: Sequence[str] = ()) -> None:
+    """Print the tables, or the comparison with another tree."""
+    parser = argparse.ArgumentParser(prog="python -m bench service", description=__doc__)
+    parser.add_argument("--against", type=Path, metavar="TREE")
+    parser.add_argument("--tries", type=int, default=TRIES)
+    options = parser.parse_args(arguments)
+    if options.against is None:
+        _run_beside_bare()
+    else:
+        _run_beside(options.against / "src", options.tries)
+
+
+def _run_beside(source: Path, tries: int) -> None:
+    """Print the speed of this tree as a multiple of another's."""
+    table = Table("batch", "as", title=f"Rows acknowledged a second, beside {source}; one client")
+    for name in ("this tree", "that tree", "ratio", "lowest", "highest"):
+        table.add_column(name, justify="right")
+    with _service() as service, _service(source) as other:
+        for size, kind in itertools.product((1, 10, 100), ("json", "x-ndjson")):
+            load = Load(size, 100, kind, 1)
+            ours, theirs, ratios = _compared(service, other, load, tries)
+            shown = f"{median(ratios):.2f}", f"{min(ratios):.2f}", f"{max(ratios):.2f}"
+            table.add_row(f"{size:,}", kind, f"{ours:,.0f}", f"{theirs:,.0f}", *shown)
+    Console(highlight=False, width=100).print(table)
+
+
+def _run_beside_bare() -> None:
     table = Table(
         "batch", "as", "clients", title="Rows acknowledged a second, of which the ratios count"
     )
@@ -64,7 +94,8 @@ def run() -> None:
     with _service() as service, _bare() as bare:
         for (size, batches), (kind, clients) in itertools.product(SIZES, WAYS):
             load = Load(size, batches, kind, clients)
-            ours, theirs, ratio = _compared(service, bare, load)
+            ours, theirs, ratios = _compared(service, bare, load)
+            ratio = median(ratios)
             ok = "yes" if ratio >= AIM else "NO"
             table.add_row(
                 f"{size:,}", kind, str(clients), f"{ours:,.0f}", f"{theirs:,.0f}", f"{ratio:.2f}",
@@ -82,24 +113,28 @@ def run() -> None:
         console.print(waits)
 
 
-def _compared(service: Peer, bare: Peer, load: Load) -> tuple[float, float, float]:
-    """Rows a second of both and their ratio, medians of runs in turn: a disk has its moods."""
+def _compared(
+    service: Peer, other: Peer, load: Load, tries: int = TRIES
+) -> tuple[float, float, list[float]]:
+    """Rows a second of both, as medians, and the ratio of each try, in turn: a disk has its moods."""
     rows = load.size * load.batches
     speeds = [
-        [rows / seconds(partial(_feed, peer, load), 1) for peer in (service, bare)]
-        for _ in range(TRIES)
+        [rows / seconds(partial(_feed, peer, load), 1) for peer in (service, other)]
+        for _ in range(tries)
     ]
-    ours, theirs = (median(found) for found in zip(*speeds, strict=True))
-    return ours, theirs, median(one / other for one, other in speeds)
+    ours, theirs = (median(speed) for speed in zip(*speeds, strict=True))
+    return ours, theirs, [mine / that for mine, that in speeds]
 
 
 @contextmanager
-def _process(*command: str) -> Iterator[tuple[str, Path]]:
+def _process(*command: str, source: Path | None = None) -> Iterator[tuple[str, Path]]:
     """A server in a folder of its own, stopped at the end; where it is, and its folder."""
+    environment = os.environ | ({} if source is None else {"PYTHONPATH": str(source.resolve())})
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [sys.executable, *command],
             cwd=folder,
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -113,9 +148,11 @@ def _process(*command: str) -> Iterator[tuple[str, Path]]:
 
 
 @contextmanager
-def _service() -> Iterator[Peer]:
-    code = "from littlestone._cli.main import main; main()"
-    with _process("-c", code, "serve", "run.db", *BEGIN) as (address, folder):
+def _service(source: Path | None = None) -> Iterator[Peer]:
+    # Before 0.3 the modules had no underscore.
+    old = source is not None and not (source / "littlestone" / "_cli").exists()
+    code = f"from littlestone.{'' if old else '_'}cli.main import main; main()"
+    with _process("-c", code, "serve", "run.db", *BEGIN, source=source) as (address, folder):
         token = json.loads((folder / "run.db.tokens").read_text())["feeder"]
         yield Peer(address, {"Authorization": f"Bearer {token}"})
 

@@ -7,6 +7,7 @@ HTTP, from a data frame, and on a Ray cluster (in the driver).
 
 import ast
 import io
+import json
 import sys
 import tempfile
 import threading
@@ -109,15 +110,17 @@ def walk_post(folder: Path) -> Walk:
 
     from littlestone._service.app import make_app
     from littlestone._service.limits import Limits
-    from littlestone._service.tokens import TokenRoles
+    from littlestone._service.tokens import Tokens
     from littlestone._store.store import open_store
 
     learn(events(folder), "--db", folder / "run.db", "--horizon", "1000")
-    app = make_app(open_store(folder / "run.db"), TokenRoles({"feeder": "secret"}), Limits())
+    tokens = Tokens(folder / "tokens")
+    headers = {"Authorization": f"Bearer {json.loads(tokens.path.read_text())['feeder']}"}
+    app = make_app(open_store(folder / "run.db"), tokens, Limits())
     rows = [{"version": "bad", "failed": 1}, {"version": "good", "failed": 0}]
     with Walk() as walk, TestClient(app, base_url="http://127.0.0.1") as client:
         walk.functions.clear()  # opening the store is not on a row's path
-        said = client.post("/rounds", json=rows, headers={"Authorization": "Bearer secret"})
+        said = client.post("/rounds", json=rows, headers=headers)
         assert said.status_code == 200, said.text
     return walk
 

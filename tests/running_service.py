@@ -18,7 +18,7 @@ from littlestone._service.app import make_app
 from littlestone._service.limits import Limits
 from littlestone._service.server import Certificate, HttpServer, listening_socket
 from littlestone._service.service import Service
-from littlestone._service.tokens import Role, TokenRoles
+from littlestone._service.tokens import Role, Tokens
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import Store, create, open_store
 
@@ -39,6 +39,13 @@ def begun(path: Path, task: LearnRequest = TASK) -> Store:
 def opened(path: Path, task: LearnRequest = TASK) -> Store:
     """The store at a path, begun if need be."""
     return open_store(path) if path.exists() else begun(path, task)
+
+
+def known_tokens(path: Path) -> Tokens:
+    """The tokens that the tests know, in a file."""
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(TOKENS))
+    return Tokens(path)
 
 
 def bearing(role: Role | None, **more: str) -> dict[str, str]:
@@ -137,14 +144,14 @@ def running(
     store: Store | None = None,
     port: int = 0,
     proxies: Sequence[str] = (),
-    tokens: TokenRoles | None = None,
+    tokens: Tokens | None = None,
     tls: Certificate | None = None,
     **options: Any,
 ) -> Iterator[Running]:
     """A service on a file, begun if it is not there; stopped gracefully at the end."""
     limits = limits or Limits(rate=1e6)
     store = opened(path, task) if store is None else store
-    keys = TokenRoles(TOKENS) if tokens is None else tokens
+    keys = known_tokens(path.with_name("tokens")) if tokens is None else tokens
     app = make_app(store, keys, limits, **options)
     with listening_socket("127.0.0.1", port) as listening:
         server = HttpServer(listening, limits, proxies=proxies, certificate=tls, logs=QUIET)

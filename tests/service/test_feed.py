@@ -10,8 +10,8 @@ import pytest
 
 from commands import littlestone
 from littlestone._data import kafka, topic
-from littlestone._service import feed, writer
-from littlestone._service.feed import TopicFeeder
+from littlestone._service import writer
+from littlestone._service.writer import TopicFeeder
 from littlestone._store.sources import open_topic
 from littlestone._store.store import Store, open_store, read_store
 from mock_kafka import MockCluster, mock_cluster
@@ -31,7 +31,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "POLICY_SECONDS", 0.05)
     monkeypatch.setattr(topic, "CUT_SECONDS", 0.05)
     monkeypatch.setattr(writer, "RETRY_SECONDS", 0.05)
-    monkeypatch.setattr(feed, "RETRY_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_a_commit_that_fails_is_made_up_for(
 ) -> None:
     """Before the commit and after it: the topic is read again from where the store is."""
     cluster.send("failing", events(600))
-    monkeypatch.setattr(feed, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(writer, "BLOCK_ROWS", 100)
     commit, calls = Store._commit, 0
 
     def failing(store: Store) -> None:

@@ -23,14 +23,13 @@ from effort import scaled
 from fuzz_service import fuzz
 from littlestone._privacy.parameters import BadParameter
 from littlestone._service.limits import Limits
-from littlestone._service.logs import AuditLog
-from littlestone._service.metrics import COMMIT_BUCKETS
+from littlestone._service.operations import COMMIT_BUCKETS, AuditLog
 from littlestone._service.server import Certificate
-from littlestone._service.tokens import TokenRoles, TokensFile, read_tokens, rotate_token
+from littlestone._service.tokens import Tokens, read_tokens, rotate_token
 from littlestone._store.copies import back_up, take_over
 from littlestone._store.request import LearnRequest
 from littlestone._store.store import open_store, read_store
-from running_service import TOKENS, Running, bearing, events, running, until
+from running_service import TOKENS, Running, bearing, events, known_tokens, running, until
 
 # Metrics.
 
@@ -227,7 +226,7 @@ def test_a_line_break_after_a_path_does_not_pass_the_audit_log_by(tmp_path: Path
 def test_strangers_do_not_fill_the_audit_log(tmp_path: Path) -> None:
     now = [0.0]
     audit = AuditLog(tmp_path / "audit.jsonl", clock=lambda: now[0])
-    known = TokenRoles(TOKENS).find(TOKENS["feeder"])
+    known = known_tokens(tmp_path / "tokens").find(f"Bearer {TOKENS['feeder']}")
     some: dict[str, Any] = {"client": "x", "method": "POST", "route": "/rounds", "status": 401}
     for _ in range(1000):
         audit.request(None, **some)
@@ -254,7 +253,7 @@ def test_an_audit_log_that_cannot_be_written_is_told_and_refuses_nobody(tmp_path
 
 def test_a_token_is_replaced_without_a_restart(tmp_path: Path) -> None:
     now, path = [1000.0], tmp_path / "tokens"
-    tokens = TokensFile(path, clock=lambda: now[0], ticks=lambda: now[0])
+    tokens = Tokens(path, clock=lambda: now[0], ticks=lambda: now[0])
     before = json.loads(path.read_text())
     with running(tmp_path / "run.db", tokens=tokens) as served:
 
@@ -284,7 +283,7 @@ def test_a_token_is_replaced_without_a_restart(tmp_path: Path) -> None:
 
 def test_a_spoilt_file_of_tokens_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    tokens = TokensFile(path)
+    tokens = Tokens(path)
     sound = path.read_text()
     token = json.loads(sound)["feeder"]
     same = json.loads(sound) | {"operator": token}
@@ -292,7 +291,7 @@ def test_a_spoilt_file_of_tokens_changes_nothing(tmp_path: Path) -> None:
     for text in ("", "{}", json.dumps(same), json.dumps(json.loads(sound) | naive)):
         path.write_text(text)
         tokens.refresh()
-        assert tokens.find(token)
+        assert tokens.find(f"Bearer {token}")
         with pytest.raises(BadParameter, match="not a file of tokens"):
             read_tokens(path)
     path.write_text(sound)
@@ -302,7 +301,7 @@ def test_a_spoilt_file_of_tokens_changes_nothing(tmp_path: Path) -> None:
         rotate_token(path, "feeder", 60)
     path.unlink()
     tokens.refresh()
-    assert tokens.find(token)
+    assert tokens.find(f"Bearer {token}")
     assert not path.exists()  # a new one is for the next start to make
 
 

@@ -97,16 +97,16 @@ def serve(
     """Serve a stored learner over HTTP, with a live page."""
     try:
         from littlestone._service.app import make_app
-        from littlestone._service.feed import TopicFeeder
         from littlestone._service.limits import Limits
-        from littlestone._service.logs import AuditLog, logging_config
+        from littlestone._service.operations import AuditLog, logging_config
         from littlestone._service.server import (
             Certificate,
             HttpServer,
             is_loopback,
             listening_socket,
         )
-        from littlestone._service.tokens import TokensFile
+        from littlestone._service.tokens import Tokens
+        from littlestone._service.writer import TopicFeeder
     except ModuleNotFoundError as error:
         # Any other missing module is a fault of ours, and must not be reported as a missing extra.
         if error.name not in ("fastapi", "granian", "prometheus_client", "pydantic", "starlette"):
@@ -125,7 +125,7 @@ def serve(
         if (tls_certificate is None) != (tls_key is None):
             raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
         secure = Certificate(tls_certificate, tls_key) if tls_certificate and tls_key else None
-        keys = TokensFile(secrets)
+        keys = Tokens(secrets)
         server = HttpServer(
             listening,
             limits,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from littlestone._privacy.parameters import BadParameter
+
 if TYPE_CHECKING:
     from littlestone._service.tokens import TokenEntry
 
@@ -26,23 +28,29 @@ def token(
     ] = None,
 ) -> None:
     """List the tokens of a service by name, or replace one without a restart."""
-    from littlestone._service.tokens import read_tokens, rotate_token
+    try:
+        from littlestone._service.tokens import read_tokens, rotate_token
+    except ModuleNotFoundError:
+        raise BadParameter("`token` needs pydantic: pip install 'littlestone[serve]'") from None
 
     path = tokens or db.with_name(f"{db.name}.tokens")
     if not path.exists():
         raise FileNotFoundError(2, "there are no tokens: `littlestone serve` makes them", str(path))
     if rotate is not None:
         made = rotate_token(path, rotate, overlap)
-        ending = f"works until {made.until}" if overlap else "does not work any more"
+        ending = f"works until {_shown(made.until)}" if overlap else "does not work any more"
         typer.echo(f"{made.new} is in {path}; {made.old} {ending}")
         return
-    for entry in read_tokens(path, create=False):
+    for entry in read_tokens(path):
         typer.echo(f"{entry.name:<12} {_state(entry)}")
 
 
 def _state(entry: "TokenEntry") -> str:
     if entry.until is None:
         return "present"
-    until = datetime.fromtimestamp(entry.until, UTC)
-    verb = "works until" if until > datetime.now(UTC) else "ended at"
-    return f"{verb} {until.isoformat(timespec='seconds')}"
+    verb = "works until" if entry.until > datetime.now(UTC) else "ended at"
+    return f"{verb} {_shown(entry.until)}"
+
+
+def _shown(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -16,14 +16,30 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from littlestone._data.schema import file_schema
 from littlestone._display import library_version
-from littlestone._service import routes, schemas
-from littlestone._service.limits import Limits, Refused
-from littlestone._service.logs import ACCESS, LOG, describe_error
-from littlestone._service.schemas import ProblemResponse, json_response, refusal_response
-from littlestone._service.service import NOTE, RequestNote, Service, client_of, service_of
-from littlestone._service.tokens import TokenRoles
+from littlestone._service.limits import Limits, Refused, client_at
+from littlestone._service.operations import ACCESS, LOG, describe_error
+from littlestone._service.routes import (
+    ApiResponse,
+    feeder,
+    operator,
+    problem_response,
+    public,
+    row_schemas,
+)
+from littlestone._service.service import Service
+from littlestone._service.tokens import Tokens
 from littlestone._store.store import Store
 
+DESCRIPTION = """A stored learner behind HTTP: before every round it has a published rule, and the
+whole sequence of published rules is differentially private.
+
+**Public**, without a token: the rules, the rounds of their release, the evidence for causes, the
+number of rounds, the guarantee. **Feeder**: writes rounds. **Operator**: sees mistakes and votes,
+which are exact and belong to the data owner. No role includes another. Tokens are sent as
+`Authorization: Bearer`.
+
+Every refusal is a sentence, as JSON: `{"error": "..."}`. A batch that is refused changes nothing,
+and is outside the privacy guarantee: that it was refused tells about its rows."""
 # In the form of ASGI.
 HEADERS = [
     (b"cache-control", b"no-store"),
@@ -35,29 +51,25 @@ HEADERS = [
 LOCAL_NAMES = ("localhost", "ip6-localhost")
 # What the audit log is about, what is counted by its path, and what all other paths are counted as:
 # clients must not choose names of series.
-PRIVATE_ROUTES = frozenset(
-    route.path for route in routes.private.routes if isinstance(route, APIRoute)
+PRIVATE_ROUTES, PUBLIC_ROUTES = (
+    frozenset(route.path for route in routes if isinstance(route, APIRoute))
+    for routes in ([*feeder.routes, *operator.routes], public.routes)
 )
-KNOWN_ROUTES = frozenset(
-    {"/openapi.json"}
-    | {route.path for route in routes.public.routes if isinstance(route, APIRoute)}
-    | PRIVATE_ROUTES
-)
+KNOWN_ROUTES = PRIVATE_ROUTES | PUBLIC_ROUTES | {"/openapi.json"}
 OTHER_ROUTES = "other"
 INTERNAL_ERROR = "an internal error: its place was logged, and nothing of the request"
+OTHER_NAME = "this service does not have that host name: pass it with --host-name at the start"
 ACCESS_LINE = '%s - "%s %s HTTP/%s" %d'
 # pydantic says a pattern; the only one here is that of a key.
 BAD_KEY = "it must be 1 to 200 visible characters of ASCII, no spaces"
 
 
 def make_app(
-    store: Store, tokens: TokenRoles, limits: Limits, *, hosts: Iterable[str] = (), **options: Any
+    store: Store, tokens: Tokens, limits: Limits, *, hosts: Iterable[str] = (), **options: Any
 ) -> FastAPI:
     """Return the application for a store, which it closes at its end; `options` as `Service` has."""
-    about = store.about
-    rows = schemas.row_schemas(
-        file_schema(store.cls, about.terms.label, about.terms.user, about.terms.positive)
-    )
+    terms = store.about.terms
+    rows = row_schemas(file_schema(store.cls, terms.label, terms.user, terms.positive))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -68,44 +80,30 @@ def make_app(
         finally:
             await service.stop()
 
-    app = _App(
-        rows,
-        title=schemas.TITLE,
-        description=schemas.DESCRIPTION,
+    app = FastAPI(
+        title="littlestone",
+        description=DESCRIPTION,
         version=library_version(),
         lifespan=lifespan,
+        default_response_class=ApiResponse,
+        exception_handlers={
+            HTTPException: cast(Any, _handle_http_error),
+            RequestValidationError: cast(Any, _handle_bad_parameter),
+        },
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    for router in (routes.private, routes.public):
+    for router in (feeder, operator, public):
         app.include_router(router)
-    for kind, handler in HANDLERS.items():
-        app.add_exception_handler(kind, cast(Any, handler))
+    # Rows are described by the columns of the learner's class.
+    app.openapi()["components"]["schemas"] |= rows
     app.add_middleware(Guard, hosts=frozenset(map(str.lower, (*LOCAL_NAMES, *hosts))))
     return app
 
 
-class _App(FastAPI):
-    """Describe rows in OpenAPI by the columns of the learner's class."""
-
-    def __init__(self, rows: dict[str, Any], **options: Any) -> None:
-        super().__init__(**options)
-        self._rows = rows
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the description of every route."""
-        description = super().openapi()
-        models = description["components"]["schemas"]
-        models |= self._rows
-        # FastAPI's own models of errors, which no route returns.
-        for name in ("HTTPValidationError", "ValidationError"):
-            models.pop(name, None)
-        return description
-
-
-async def _handle_refusal(request: Request, error: Refused) -> Response:
-    return refusal_response(error)
+async def _handle_http_error(request: Request, error: HTTPException) -> Response:
+    return problem_response(error)
 
 
 async def _handle_bad_parameter(request: Request, error: RequestValidationError) -> Response:
@@ -113,20 +111,7 @@ async def _handle_bad_parameter(request: Request, error: RequestValidationError)
     first = error.errors()[0]
     where = " ".join(str(part) for part in first["loc"])
     why = BAD_KEY if first["type"] == "string_pattern_mismatch" else first["msg"]
-    return json_response(ProblemResponse(error=f"{where}: {why}"), 422)
-
-
-async def _handle_http_error(request: Request, error: HTTPException) -> Response:
-    response = json_response(ProblemResponse(error=str(error.detail)), error.status_code)
-    response.headers.update(error.headers or {})
-    return response
-
-
-HANDLERS = {
-    Refused: _handle_refusal,
-    RequestValidationError: _handle_bad_parameter,
-    HTTPException: _handle_http_error,
-}
+    return problem_response(Refused(422, f"{where}: {why}"))
 
 
 class Guard:
@@ -141,7 +126,12 @@ class Guard:
             return
         begun = ended = False
         is_head = scope["method"] == "HEAD"
-        scope[NOTE] = RequestNote()
+        request = HTTPConnection(scope)
+        service: Service = request.app.state.service
+        client = "" if request.client is None else client_at(request.client.host)
+        token = service.tokens.find(request.headers.get("authorization"))
+        # What routes and the audit log know about a request, as `request.state`.
+        scope["state"] = {"client": client, "token": token, "receipt": None}
 
         async def send_guarded(message: Message) -> None:
             nonlocal begun, ended
@@ -149,7 +139,7 @@ class Guard:
                 return
             if message["type"] == "http.response.start":
                 begun = True
-                _record(HTTPConnection(scope), message["status"])
+                _record(service, scope, message["status"])
                 headers = message.setdefault("headers", [])
                 present = {name for name, _ in headers}
                 headers.extend(pair for pair in HEADERS if pair[0] not in present)
@@ -158,26 +148,23 @@ class Guard:
             await send(message)
 
         try:
-            self._check(HTTPConnection(scope))
+            # Requests with a token count for its role: a feeder behind the address of a hostile
+            # client is not slowed down by it.
+            service.rate_limit.check(f"from {client}" if token is None else token.role)
+            self._check_names(request)
             # A copy: the server reads the method in its own scope, and sends no body to a HEAD.
             inner = {**scope, "method": "GET"} if is_head else scope
             await self.app(inner, receive, send_guarded)
         except Refused as error:
-            await refusal_response(error)(scope, receive, send_guarded)
+            await problem_response(error)(scope, receive, send_guarded)
         except Exception as error:
             LOG.error("an internal error: %s", describe_error(error))
             if not begun:
-                problem = ProblemResponse(error=INTERNAL_ERROR)
-                await json_response(problem, 500)(scope, receive, send_guarded)
+                problem = problem_response(HTTPException(500, INTERNAL_ERROR))
+                await problem(scope, receive, send_guarded)
 
-    def _check(self, request: HTTPConnection) -> None:
-        """Refuse a client that requests too often, or that uses a foreign host name or a bad path."""
-        service = service_of(request)
-        token = service.tokens.find_in_header(request.headers.get("authorization"))
-        request.scope[NOTE].token = token
-        # Requests with a token count for its role: a feeder behind the address of a hostile client
-        # is not slowed down by it.
-        service.rate_limit.check(f"from {client_of(request)}" if token is None else token.role)
+    def _check_names(self, request: HTTPConnection) -> None:
+        """Refuse a foreign host name, and a path that ends with a line break."""
         # The router's `$` matches before a line break at the end, too: such a request would be
         # answered as one for the route, and counted and audited as one for no route.
         if request.scope["path"].endswith("\n"):
@@ -185,24 +172,19 @@ class Guard:
         # granian says an empty one for a request that has none, as of HTTP/1.0.
         for host in filter(None, request.headers.getlist("host")):
             if not _is_address(name := _host_name(host)) and name not in self.hosts:
-                raise Refused(
-                    421,
-                    "this service does not have that host name: pass it with --host-name at the "
-                    "start",
-                )
+                raise Refused(421, OTHER_NAME)
 
 
-def _record(request: HTTPConnection, status: int) -> None:
+def _record(service: Service, scope: Scope, status: int) -> None:
     """Log and count a request that is about to be answered; a private one is also audited."""
-    service, scope = service_of(request), request.scope
-    client, method, path = client_of(request), scope["method"], scope["path"]
+    method, path, state = scope["method"], scope["path"], scope["state"]
+    client = state["client"]
     ACCESS.info(ACCESS_LINE, client, method, path, scope["http_version"], status)
     route = path if path in KNOWN_ROUTES else OTHER_ROUTES
     service.requests[route, status] += 1
     if service.audit is not None and route in PRIVATE_ROUTES:
-        note: RequestNote = scope[NOTE]
         facts = {"client": client, "method": method, "route": route, "status": status}
-        service.audit.request(note.token, note.receipt, **facts)
+        service.audit.request(state["token"], state["receipt"], **facts)
 
 
 def _host_name(host: str) -> str:

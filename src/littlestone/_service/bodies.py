@@ -1,23 +1,23 @@
 """Bodies of requests: received within limits, and read as rows.
 
-A row means the same as in a file of JSON lines, with three rules more: NaN and infinities are not
-JSON, nor is a float beyond the range of 64 bits, and a row has a limited size. A fault inside a row
-makes that row bad; a fault of the whole (not JSON, not UTF-8) refuses the body.
+A row means the same as in a file of JSON lines, with two rules more: NaN and infinities are not
+JSON, nor is a float beyond the range of 64 bits. A fault inside a row makes that row bad; a fault of
+the whole (not JSON, not UTF-8) refuses the body.
 """
 
 import asyncio
 import hashlib
 import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from asyncio import Timeout
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
-from fastapi import Request
+from starlette.requests import ClientDisconnect, Request
 
 from littlestone._classes.base import readable_rows
 from littlestone._data.formats import column, only_objects, parse_objects
@@ -37,9 +37,6 @@ FORMATS: Mapping[str, BodyFormat] = {
 }
 # Bytes up to which a body is parsed in the event loop; a thread costs more than that saves.
 INLINE = 1 << 14
-# The most characters of a row, and of rows that are parsed by one call: the interpreter does nothing
-# else meanwhile.
-MAX_ROW, MANY_ROWS = 1 << 18, 1 << 16
 # The most bad rows that a response lists.
 MAX_BAD_ROWS = 20
 # Python converts no longer whole numbers from text.
@@ -54,21 +51,25 @@ class Waits:
     """Hold the waits of requests, so that a stop can end them."""
 
     def __init__(self) -> None:
-        self._timeouts: set[asyncio.Timeout] = set()
-        self.ended = False
+        self._timeouts: set[Timeout] = set()
+        self._ended = False
 
-    @contextmanager
-    def ending(self, timeout: asyncio.Timeout) -> Iterator[None]:
-        """Count a wait inside a `with` block."""
-        self._timeouts.add(timeout)
+    @asynccontextmanager
+    async def wait(self, stopped: str, late: Refused | None = None) -> AsyncIterator[Timeout]:
+        """Refuse with a sentence if a stop ends the block inside, and with `late` if it times out."""
         try:
-            yield
-        finally:
-            self._timeouts.discard(timeout)
+            async with asyncio.timeout(None) as timeout:
+                self._timeouts.add(timeout)
+                try:
+                    yield timeout
+                finally:
+                    self._timeouts.discard(timeout)
+        except TimeoutError:
+            raise (late if late and not self._ended else unavailable(stopped)) from None
 
     def end(self) -> None:
-        """End every wait, with a `TimeoutError` in it."""
-        self.ended = True
+        """End every wait."""
+        self._ended = True
         for timeout in self._timeouts:
             timeout.reschedule(asyncio.get_running_loop().time())
 
@@ -87,41 +88,34 @@ class Body:
 
 async def receive_body(request: Request, limits: Limits, maximum: int, waits: Waits) -> Body:
     """Return the body of a request."""
-    headers = request.headers
+    headers, data = request.headers, bytearray()
     form = _format_of(headers.get("content-type"))
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "a body must not be compressed")
+    too_long = Refused(413, f"a body may have {maximum:,} bytes: send the rows in parts")
     # A promise of the client, so it only refuses early: what arrives is counted as well.
     length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > maximum:
-        raise _too_long(maximum)
-    chunks, total, more = [], 0, True
+        raise too_long
+    late = Refused(
+        408,
+        f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
+        f"{limits.idle_timeout:g}",
+    )
     clock = asyncio.get_running_loop().time
     end = clock() + limits.body_timeout
-    try:
-        async with asyncio.timeout_at(min(end, clock() + limits.idle_timeout)) as timeout:
-            with waits.ending(timeout):
-                while more:
-                    message = await request.receive()
-                    if message["type"] == "http.disconnect":
-                        raise Refused(400, "the body was cut off")
-                    chunk, more = message.get("body", b""), message.get("more_body", False)
-                    chunks.append(chunk)
-                    total += len(chunk)
-                    if total > maximum:  # a length in the header is a claim, or missing
-                        raise _too_long(maximum)
-                    # Two clocks: a body that trickles is never silent, and must not hold a slot
-                    # for ever.
-                    timeout.reschedule(min(end, clock() + limits.idle_timeout))
-    except TimeoutError:
-        if waits.ended:
-            raise unavailable(STOPPING) from None
-        raise Refused(
-            408,
-            f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
-            f"{limits.idle_timeout:g}",
-        ) from None
-    return Body(b"".join(chunks), form)
+    async with waits.wait(STOPPING, late) as timeout:
+        # Two clocks: a body that trickles is never silent, and must not hold a slot for ever.
+        timeout.reschedule(min(end, clock() + limits.idle_timeout))
+        try:
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > maximum:
+                    raise too_long
+                timeout.reschedule(min(end, clock() + limits.idle_timeout))
+        except ClientDisconnect:
+            raise Refused(400, "the body was cut off") from None
+    return Body(bytes(data), form)
 
 
 def _format_of(content_type: str | None) -> BodyFormat:
@@ -131,10 +125,6 @@ def _format_of(content_type: str | None) -> BodyFormat:
     if kind.strip().lower() not in FORMATS or charset not in ("", "utf-8", "utf8"):
         raise Refused(415, f"a body must be one of {', '.join(FORMATS)}, in UTF-8")
     return FORMATS[kind.strip().lower()]
-
-
-def _too_long(maximum: int) -> Refused:
-    return Refused(413, f"a body may have {maximum:,} bytes: send the rows in parts")
 
 
 async def parse_in(pool: Executor, data: bytes, work: Callable[..., T], *arguments: Any) -> T:
@@ -177,20 +167,18 @@ def _parse_body(
     body: bytes, form: BodyFormat, limits: Limits, *, allow_single: bool = False
 ) -> tuple[list[dict[str, Any]], Faults]:
     """Return the rows of a body, and what is wrong with some of them."""
+    # The interpreter does nothing else while it makes millions of lists and objects, so brackets are
+    # counted first: a row has one, and may have another.
+    if body.count(b"{") + body.count(b"[") > 2 * (limits.rows + 1):
+        raise _too_many(limits)
     faults: Faults = {}
     if form == "ndjson":
         _check_count(count_lines(body), limits)
-        lines = lines_of(body)
-        for row, line in enumerate(lines if max(map(len, lines)) > MAX_ROW else ()):
-            if len(line) > MAX_ROW:
-                lines[row] = "{}"
-                faults[row] = f"{len(line):,} characters, and a row may have {MAX_ROW:,}"
-        rows = parse_objects(lines, faults, _DECODER.decode)
+        rows = parse_objects(lines_of(body), faults, _DECODER.decode)
     else:
-        try:
-            rows = only_objects(_parse_json(body, limits, allow_single), faults)
-        except RecursionError:
-            raise Refused(400, "the body is nested too deep to be rows") from None
+        values = _parse_json(body, allow_single)
+        _check_count(len(values), limits)
+        rows = only_objects(values, faults)
     for row, cells in enumerate(rows if max(map(len, rows)) > limits.fields else ()):
         if len(cells) > limits.fields:
             faults.setdefault(row, f"{len(cells):,} fields, and a row may have {limits.fields:,}")
@@ -201,91 +189,34 @@ def _check_count(count: int, limits: Limits) -> None:
     if count == 0:
         raise Refused(422, "there are no rows in the body")
     if count > limits.rows:
-        raise Refused(413, f"a body may have {limits.rows:,} rows: send them in parts")
+        raise _too_many(limits)
 
 
-_SPACE = r"[ \t\n\r]*"
-_OPENING = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}')
-_SPACES = re.compile(_SPACE)
-_AFTER_ROW = re.compile(rf"{_SPACE}([,\]]){_SPACE}")
-_END = {False: re.compile(rf"{_SPACE}\Z"), True: re.compile(rf"{_SPACE}\}}{_SPACE}\Z")}
+def _too_many(limits: Limits) -> Refused:
+    return Refused(413, f"a body may have {limits.rows:,} rows: send them in parts")
 
 
-def _parse_json(body: bytes, limits: Limits, allow_single: bool) -> list[Any]:
-    """Return the rows of an array of JSON, which may be wrapped in an object."""
+def _parse_json(body: bytes, allow_single: bool) -> list[Any]:
+    """Return the values of an array of JSON, which may be wrapped in an object."""
     try:
-        text = body.decode("utf-8")
+        data = _decode(body.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
-    opening = _OPENING.match(text)
-    if opening is None:
-        text = text.strip(" \t\n\r")
-        row, end = _scan_row(text[:MAX_ROW], 0, whole=len(text) <= MAX_ROW)
-        if allow_single and isinstance(row, dict) and end == len(text):
-            return [row]
-        raise Refused(422, f"{NOT_ROWS}{', or one row' if allow_single else ''}")
-    rows, end = _scan_rows(text, opening.end(), limits)
-    if _END[opening[1] is not None].match(text, end) is None:
-        raise Refused(400, f"{NOT_ROWS}: something is left at character {end:,}")
-    return rows
-
-
-def _scan_rows(text: str, start: int, limits: Limits) -> tuple[list[Any], int]:
-    """Return the rows of an array whose opening bracket stands before `start`, and its end.
-
-    Some rows by each call, not all by one: rows beyond the limit are not parsed, and other threads
-    run between two calls.
-    """
-    rows: list[Any] = []
-    if text.startswith("]", start):
-        _check_count(0, limits)
-    window, origin, in_doubt = text[start : start + 2 * MAX_ROW], start, start
-    while True:
-        if start >= in_doubt:
-            many, start = _scan_many(text, start)
-            rows += many
-            in_doubt = start if many else start + MANY_ROWS
-        if start - origin > MAX_ROW:
-            window, origin = text[start : start + 2 * MAX_ROW], start
-        row, end = _scan_row(window, start - origin, whole=origin + len(window) == len(text))
-        after = _AFTER_ROW.match(text, origin + end)
-        if after is None:
-            raise Refused(400, f"a comma or a bracket is missing at character {origin + end:,}")
-        rows.append(row)
-        start = after.end()
-        if after[1] == "]" or len(rows) > limits.rows:
-            _check_count(len(rows), limits)
-            return rows, start
-
-
-def _scan_many(text: str, start: int) -> tuple[list[Any], int]:
-    """Return rows that end within a window, and where the next begins; none if that is in doubt."""
-    # If this is no end of a row (but inside a text, or of an object inside one), what stands before
-    # it is not JSON: a bracket or a quote is open.
-    end = 1 + text.rfind("},", start, start + MANY_ROWS)
-    try:
-        rows = _PLAIN_DECODER.decode(f"[{text[start:end]}]") if end else []
-    except ValueError:  # also for a number that is too long, which makes one row bad
-        rows = []
-    if not rows:
-        return [], start
-    return rows, _SPACES.match(text, 1 + end).end()  # type: ignore[union-attr]
-
-
-def _scan_row(window: str, start: int, *, whole: bool) -> tuple[Any, int]:
-    """Return the value at a place in a window of the body, and where it ends."""
-    try:
-        return _DECODER.raw_decode(window, start)
-    except json.JSONDecodeError as error:
-        if whole:
-            raise Refused(400, f"the body is not JSON: {error.msg}") from None
-        raise Refused(413, f"a row has more than {MAX_ROW:,} characters, or is not JSON") from None
     except ValueError as error:
         raise Refused(400, f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise Refused(400, "the body is nested too deep to be rows") from None
+    if isinstance(data, dict) and [*data] == ["rows"]:
+        data = data["rows"]
+    elif allow_single and isinstance(data, dict):
+        return [data]
+    if not isinstance(data, list):
+        raise Refused(422, f"{NOT_ROWS}{', or one row' if allow_single else ''}")
+    return data
 
 
 def _cells(
-    rows: Sequence[dict[str, Any]], names: Sequence[str] | Mapping[str, Any], faults: Faults
+    rows: Sequence[dict[str, Any]], names: Iterable[str], faults: Faults
 ) -> dict[str, list[Any]]:
     columns = {name: column(rows, name, faults) for name in names}
     for name, cells in columns.items():
@@ -309,3 +240,13 @@ def _parse_int(digits: str) -> int | float:
 
 _PLAIN_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_parse_int)
+
+
+def _decode(text: str) -> Any:
+    """Decode JSON in which a whole number too long to convert is infinity."""
+    try:
+        return _PLAIN_DECODER.decode(text)  # several times as fast
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return _DECODER.decode(text)

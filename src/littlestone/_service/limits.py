@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from littlestone._data.rounds import BadRow
 from littlestone._privacy.parameters import BadParameter
 
 STOPPING = "the service is stopping, and the batch is not learned: try again, with the same key"
 
 
-class Refused(Exception):
-    """Refuse a request."""
+class Refused(HTTPException):
+    """Refuse a request with a status and a sentence, which may name its first bad rows."""
 
     def __init__(
         self,
@@ -26,14 +28,13 @@ class Refused(Exception):
         rows: Sequence[BadRow] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence, self.rows = status, sentence, rows
-        self.headers = dict(headers or {})
+        super().__init__(status, sentence, headers)
+        self.rows = rows
 
 
 def unavailable(sentence: str, retry: int | None = None) -> Refused:
     """Return the refusal of something that the service cannot do now."""
-    return Refused(503, sentence, headers={} if retry is None else {"Retry-After": str(retry)})
+    return Refused(503, sentence, headers=None if retry is None else {"Retry-After": str(retry)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from granian.utils.proxies import wrap_asgi_with_proxy_headers
 
 from littlestone._privacy.parameters import BadParameter
 from littlestone._service.limits import Limits
-from littlestone._service.logs import LOG, log_loop_error, logging_config
+from littlestone._service.operations import LOG, log_loop_error, logging_config
 from littlestone._service.service import Service
 
 Serving: TypeAlias = "asyncio.Task[None]"

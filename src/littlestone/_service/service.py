@@ -1,45 +1,40 @@
-"""A learner that is served: what the routes share, and who may do what.
+"""A learner that is served: its parts, its public state, and the stream of server-sent events.
 
-The public reads rules, a feeder writes rounds, an operator sees the private data. No role includes
-another: a machine that feeds need not see mistakes, and a screen that shows them cannot write.
+The id of an event is a signed position: rounds, releases, a digest of the rules, and a code that
+only the learner's key can make. A subscriber that comes back with a position ahead of the store, or
+with other rules, proves that the file is an old copy; a forged position proves nothing.
 """
 
 import asyncio
+import hashlib
+import hmac
+import json
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
-
-from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from starlette.requests import HTTPConnection
+from typing import Any, NamedTuple, TypeVar
 
 from littlestone._data.schema import file_schema
 from littlestone._display import library_version
 from littlestone._service.bodies import Waits
-from littlestone._service.events import EventHub
-from littlestone._service.feed import TopicFeeder
-from littlestone._service.limits import (
-    ConcurrencyLimit,
-    Limits,
-    RateLimit,
-    Refused,
-    client_at,
-    unavailable,
-)
-from littlestone._service.logs import AuditLog
-from littlestone._service.tokens import ROLES, Role, TokenEntry, TokenRoles
-from littlestone._service.writer import PublicState, Writer
-from littlestone._store.store import Receipt, Store, open_store
+from littlestone._service.limits import ConcurrencyLimit, Limits, RateLimit
+from littlestone._service.operations import AuditLog
+from littlestone._service.tokens import Tokens
+from littlestone._service.writer import PublicState, TopicFeeder, Writer
+from littlestone._store.releases_file import release_to_json
+from littlestone._store.store import Store, open_store
 
 T = TypeVar("T")
 # Large bodies to `/predict` that are parsed or wait for it: in all, and of one address.
 MAX_PREDICTIONS, MAX_PREDICTIONS_EACH = 16, 4
+# Seconds of silence after which a stream sends a comment, so that proxies keep it open; and seconds
+# between two events of a stream, at least.
+HEARTBEAT, MIN_INTERVAL = 15.0, 0.25
 UNWRITABLE = "the file of the learner, or its folder, cannot be written to"
 STOPPED = (
     "the service is stopping, and it is unknown whether the batch was learned: send it again, with "
@@ -58,7 +53,7 @@ class Service:
     def __init__(
         self,
         store: Store,
-        tokens: TokenRoles,
+        tokens: Tokens,
         limits: Limits,
         *,
         reopen: Callable[[Path, int], Store] = reopen_store,
@@ -117,22 +112,9 @@ class Service:
             self.audit.event("stop", run=self.run)
 
     async def wait_for(self, future: "Future[T]") -> T:
-        """Wait for a result that the writer sets in this thread, without blocking the event loop."""
-        if not future.done():
-            # Not `asyncio.wrap_future`: for a result of another thread it would wake the loop again.
-            ready = asyncio.Event()
-            future.add_done_callback(lambda _: ready.set())
-            try:
-                async with asyncio.timeout(None) as timeout:
-                    with self.waiting.ending(timeout):
-                        await ready.wait()
-            except TimeoutError:  # the grace period of a stop is over
-                future.cancel()
-                raise unavailable(STOPPED) from None
-            except asyncio.CancelledError:
-                future.cancel()  # nobody waits: not begun, the job is dropped
-                raise
-        return future.result()
+        """Wait for a result of the writer. A job that was not begun is dropped if nobody waits."""
+        async with self.waiting.wait(STOPPED):
+            return await asyncio.wrap_future(future)
 
     @property
     def problem(self) -> str | None:
@@ -144,56 +126,138 @@ class Service:
         return None if all(writable) else UNWRITABLE
 
 
-def service_of(request: HTTPConnection) -> Service:
-    """Return the service that received a request."""
-    service = request.app.state.service
-    assert isinstance(service, Service)
-    return service
+class StreamPosition(NamedTuple):
+    """Hold how far a history was."""
+
+    rounds: int
+    releases: int
+    digest: str
+
+    def sign(self, key: bytes) -> str:
+        """Return the position as the id of an event."""
+        text = f"{self.rounds}-{self.releases}-{self.digest}"
+        return f"{text}-{_signature(key, text)}"
 
 
-def client_of(request: HTTPConnection) -> str:
-    """Return the client that the limits count a request for, if it has no token."""
-    return "" if request.client is None else client_at(request.client.host)
+def parse_position(event_id: str, key: bytes) -> StreamPosition | None:
+    """Return the position in the id of an event."""
+    text, _, signature = event_id.rpartition("-")
+    # In constant time: a client must not learn a valid signature byte by byte.
+    if not hmac.compare_digest(signature.encode(), _signature(key, text).encode()):
+        return None
+    rounds, releases, digest = text.split("-")
+    return StreamPosition(int(rounds), int(releases), digest)
 
 
-# Roles.
+def _signature(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-@dataclass
-class RequestNote:
-    """Hold what was found out about a request on its way."""
+class EventHub:
+    """Hold the public state in the event loop as JSON data, and send its changes to subscribers."""
 
-    token: TokenEntry | None = None
-    receipt: Receipt | None = None
+    def __init__(self, state: PublicState, key: bytes, label: str) -> None:
+        self._key, self._label = key, label
+        self._changed = asyncio.Event()
+        self.releases: list[dict[str, Any]] = []
+        self._digests = [""]
+        self.closed = False
+        self.stale = False
+        self.state = state
+        self._add_releases(None)
+
+    def publish(self, state: PublicState) -> None:
+        """Publish a state. It must be on disk."""
+        self.state = state
+        if len(state.published.releases) > len(self.releases):
+            self._add_releases(datetime.now(UTC).isoformat(timespec="seconds"))
+        self._wake()
+
+    def close(self) -> None:
+        """End every stream."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        # A new event for the next change: one that was cleared could be missed by a slow stream.
+        waiting, self._changed = self._changed, asyncio.Event()
+        waiting.set()
+
+    def _add_releases(self, since: str | None) -> None:
+        """Add the new releases, with the time at which they came, if this process knows it."""
+        # Releases are only ever appended, so those with a higher number are the new ones.
+        for release in self.state.published.releases[len(self.releases) :]:
+            number = len(self.releases) + 1
+            self.releases.append({"number": number, **release_to_json(release), "since": since})
+            line = json.dumps([self._digests[-1], release.round, release.rule.to_json()])
+            self._digests.append(hashlib.sha256(line.encode()).hexdigest()[:16])
+
+    @property
+    def position(self) -> StreamPosition:
+        """Return how far the history is."""
+        return StreamPosition(self.state.published.rounds, len(self.releases), self._digests[-1])
+
+    def contradicts(self, event_id: str) -> bool:
+        """Return whether an id proves that the store is an old copy."""
+        seen = parse_position(event_id, self._key)
+        if seen is None:
+            return False
+        if seen.rounds > self.state.published.rounds or seen.releases > len(self.releases):
+            return True
+        return self._digests[seen.releases] != seen.digest
+
+    def releases_seen(self, event_id: str) -> int:
+        """Return how many releases a client with this id has seen; all of them for a bad id."""
+        seen = parse_position(event_id, self._key)
+        return len(self.releases) if seen is None else min(seen.releases, len(self.releases))
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far the stream is, and what it has cost."""
+        published, spent = self.state
+        return {
+            "rounds": published.rounds,
+            "releases": len(self.releases),
+            "spent": published.spent,
+            "spent_epsilon": float(spent.epsilon),
+            "spent_delta": float(spent.delta),
+            "final": published.final,
+        }
+
+    def evidence(self) -> dict[str, Any]:
+        """Return the evidence as it was committed; without causes for a learner that has none."""
+        evidence = self.state.published.evidence
+        if evidence is None:
+            unknown = ("min_rate", "base_rate", "base_low", "base_high", "causes")
+            evidence = dict.fromkeys(unknown) | {"counted_to": 0, "costs": []}
+        return {"label": self._label, **evidence}
+
+    async def stream(self, seen: int) -> AsyncIterator[bytes]:
+        """Yield the releases from number `seen` + 1 on, evidence that is new, and the progress."""
+        yield b"retry: 2000\n\n"
+        sent = None
+        while True:
+            changed = self._changed
+            for release in self.releases[seen:]:
+                yield _event("release", release)
+            seen = len(self.releases)
+            # Before the progress: some clients close the stream once they have that.
+            evidence = self.state.published.evidence
+            if evidence != sent:
+                sent = evidence
+                yield _event("evidence", self.evidence())
+            # A stale store sends no ids: a subscriber keeps the one that proves it to be stale.
+            event_id = None if self.stale else self.position.sign(self._key)
+            yield _event("rounds", self.progress(), event_id)
+            if self.closed:
+                return
+            await asyncio.sleep(MIN_INTERVAL)
+            while not changed.is_set():
+                try:
+                    await asyncio.wait_for(changed.wait(), HEARTBEAT)
+                except TimeoutError:
+                    yield b": still here\n\n"
 
 
-# Where a request's note is kept in its scope.
-NOTE = "littlestone.note"
-
-
-def note_of(request: HTTPConnection) -> RequestNote:
-    """Return the note of a request."""
-    note = request.scope[NOTE]
-    assert isinstance(note, RequestNote)
-    return note
-
-
-def require_role(role: Role) -> Callable[..., Awaitable[None]]:
-    """Return a dependency that refuses a request without the token of a role."""
-    bearer = HTTPBearer(scheme_name=role, description=ROLES[role], auto_error=False)
-
-    async def check(
-        request: Request,
-        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
-    ) -> None:
-        token = note_of(request).token  # looked up when it came in; `given` is for OpenAPI
-        if token is None:
-            raise Refused(
-                401,
-                f"this needs the token of the {role}, as `Authorization: Bearer TOKEN`",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-        if token.role != role:
-            raise Refused(403, f"the token is that of the {token.role}, and this is for the {role}")
-
-    return check
+def _event(name: str, data: dict[str, Any], event_id: str | None = None) -> bytes:
+    head = f"event: {name}\n" if event_id is None else f"event: {name}\nid: {event_id}\n"
+    return f"{head}data: {json.dumps(data)}\n\n".encode()

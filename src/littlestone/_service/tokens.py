@@ -7,17 +7,19 @@ and clients change to the new one without a gap.
 
 import hashlib
 import hmac
-import json
 import logging
+import math
 import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.files import file_lock
@@ -32,6 +34,30 @@ MIN_TOKEN_LENGTH = 16
 LOOK_EVERY = 1.0
 LOG = logging.getLogger("littlestone")
 
+_Token = Annotated[str, Field(min_length=MIN_TOKEN_LENGTH)]
+
+
+class _OldToken(BaseModel):
+    """What the file keeps of a token that was replaced."""
+
+    role: Role
+    name: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    until: AwareDatetime
+
+
+class _TokensData(BaseModel):
+    """What the file holds. `serial` counts the tokens that a role has had."""
+
+    feeder: _Token
+    operator: _Token
+    serial: dict[Role, int] = {}
+    old: list[_OldToken] = []
+
+    def name(self, role: Role) -> str:
+        """Return the name of the present token of a role."""
+        return f"{role}-{self.serial.get(role, 1)}"
+
 
 class TokenEntry(NamedTuple):
     """Hold what is known of a token, but for the token itself."""
@@ -39,47 +65,10 @@ class TokenEntry(NamedTuple):
     name: str
     role: Role
     digest: bytes
-    until: float | None = None
-
-    @property
-    def who(self) -> dict[str, str]:
-        """Return whose token it is, for the audit log."""
-        return {"who": self.name, "role": self.role}
+    until: datetime | None = None
 
 
-class TokenRoles:
-    """Find the role of a token, in a time that does not depend on the token."""
-
-    def __init__(
-        self,
-        tokens: Mapping[Role, str] | Sequence[TokenEntry],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.entries = tuple(
-            [TokenEntry(f"{role}-1", role, _hash(token)) for role, token in tokens.items()]
-            if isinstance(tokens, Mapping)
-            else tokens
-        )
-        self._clock = clock
-
-    def find(self, token: str | None) -> TokenEntry | None:
-        """Return the entry of a token, or None if it is unknown or has ended."""
-        # Hashes have one length, so the comparison does not tell how long a token is.
-        given = _hash(token or "")
-        # A list, not `next`: every hash is compared, so the time tells nothing about which fits.
-        found = [one for one in self.entries if hmac.compare_digest(given, one.digest)]
-        if not found or not token:
-            return None
-        until = found[0].until
-        return found[0] if until is None or self._clock() < until else None
-
-    def find_in_header(self, authorization: str | None) -> TokenEntry | None:
-        """Return the entry of the token in an `Authorization` header."""
-        scheme, _, token = (authorization or "").partition(" ")
-        return self.find(token.strip()) if scheme.lower() == "bearer" else None
-
-
-class TokensFile(TokenRoles):
+class Tokens:
     """Find the roles of the tokens in a file, and read it again when it changes."""
 
     def __init__(
@@ -88,15 +77,25 @@ class TokensFile(TokenRoles):
         clock: Callable[[], float] = time.time,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(read_tokens(path), clock)
-        self.path, self._ticks = path, ticks
+        if not path.exists():
+            _create_tokens(path)
+        self.path, self._clock, self._ticks = path, clock, ticks
+        self.entries = read_tokens(path)
         self._seen, self._looked = _version(path), ticks()
 
-    def find(self, token: str | None) -> TokenEntry | None:
-        """Implement `TokenRoles.find`, with the file as it was a second ago at the earliest."""
+    def find(self, authorization: str | None) -> TokenEntry | None:
+        """Return the entry of the token in an `Authorization` header; None if it does not work."""
         if self._ticks() - self._looked >= LOOK_EVERY:
             self.refresh()
-        return super().find(token)
+        scheme, _, token = (authorization or "").partition(" ")
+        # Hashes have one length, so the comparison does not tell how long a token is. All of them are
+        # compared, so the time tells nothing about which fits.
+        given = _hash(token.strip())
+        fitting = [entry for entry in self.entries if hmac.compare_digest(given, entry.digest)]
+        if not fitting or scheme.lower() != "bearer":
+            return None
+        until = fitting[0].until
+        return fitting[0] if until is None or self._clock() < until.timestamp() else None
 
     def refresh(self) -> None:
         """Read the file again, if it has changed."""
@@ -107,7 +106,7 @@ class TokensFile(TokenRoles):
         # Also if it cannot be read: one line of the log for each change is enough.
         self._seen = version
         try:
-            self.entries = read_tokens(self.path, create=False)
+            self.entries = read_tokens(self.path)
         except (BadParameter, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             LOG.error("the tokens stay as they were: %s", why)
@@ -118,8 +117,8 @@ class TokensFile(TokenRoles):
 
 def _version(path: Path) -> tuple[int, ...]:
     with suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode
+        status = path.stat()
+        return status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
     return ()
 
 
@@ -127,84 +126,50 @@ def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def read_tokens(path: Path, *, create: bool = True) -> tuple[TokenEntry, ...]:
+def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     """Return the tokens in a file."""
-    if create and not path.exists():
-        _create_tokens(path)
+    data = _read_data(path)
+    return (
+        *(TokenEntry(data.name(role), role, _hash(getattr(data, role))) for role in ROLES),
+        *(
+            TokenEntry(token.name, token.role, bytes.fromhex(token.sha256), token.until)
+            for token in data.old
+        ),
+    )
+
+
+def _read_data(path: Path) -> _TokensData:
     # Not repaired by chmod: somebody may have read the tokens already.
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise BadParameter(
             f"{path} can be read by others: make new tokens (delete the file), or chmod 600 {path}"
         )
-    return _entries(path, _read_data(path))
-
-
-def _read_data(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise _not_tokens(path)
-    return found
-
-
-def _entries(path: Path, data: dict[str, Any]) -> tuple[TokenEntry, ...]:
-    try:
-        tokens = [(role, data[role]) for role in ROLES]
-        if not all(
-            isinstance(token, str) and len(token) >= MIN_TOKEN_LENGTH for _, token in tokens
-        ):
-            raise ValueError
-        present = [TokenEntry(_name(data, role), role, _hash(token)) for role, token in tokens]
-        old = [
-            TokenEntry(
-                str(one["name"]), _role(one["role"]), bytes.fromhex(one["sha256"]), _time(one)
-            )
-            for one in data.get("old", ())
-        ]
-    except (ValueError, KeyError, TypeError):
-        raise _not_tokens(path) from None
-    if len({entry.digest for entry in (*present, *old)}) < len(present) + len(old):
-        raise _not_tokens(path)
-    return (*present, *old)
-
-
-def _not_tokens(path: Path) -> BadParameter:
-    return BadParameter(
+    with suppress(ValidationError):
+        data = _TokensData.model_validate_json(path.read_bytes())
+        hashes = [_hash(data.feeder).hex(), _hash(data.operator).hex()]
+        hashes += [token.sha256 for token in data.old]
+        if len({*hashes}) == len(hashes):
+            return data
+    raise BadParameter(
         f"{path} is not a file of tokens: it must hold one of at least {MIN_TOKEN_LENGTH} "
         f"characters for each of {' and '.join(ROLES)}, as JSON. Delete it to have it made again"
     )
 
 
-def _name(data: dict[str, Any], role: Role) -> str:
-    return f"{role}-{int(data.get('serial', {}).get(role, 1))}"
-
-
-def _role(name: object) -> Role:
-    return next(role for role in ROLES if role == name)
-
-
-def _time(one: dict[str, Any]) -> float:
-    until = datetime.fromisoformat(one["until"])
-    if until.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return until.timestamp()
-
-
 def _create_tokens(path: Path) -> None:
     """Write new tokens to a new file; it appears whole, or not at all."""
-    draft = _draft(path, {role: secrets.token_urlsafe(32) for role in ROLES})
+    new = _TokensData(feeder=secrets.token_urlsafe(32), operator=secrets.token_urlsafe(32))
+    draft = _draft(path, new)
     try:
         os.link(draft, path)  # unlike rename, it never replaces tokens that somebody else made
     finally:
         draft.unlink()
 
 
-def _draft(path: Path, data: dict[str, Any]) -> Path:
+def _draft(path: Path, data: _TokensData) -> Path:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(json.dumps(data, indent=2) + "\n")
+        file.write(data.model_dump_json(indent=2, exclude_defaults=True) + "\n")
         file.flush()
         os.fsync(file.fileno())
     return draft
@@ -215,7 +180,7 @@ class Rotation(NamedTuple):
 
     new: str
     old: str
-    until: str
+    until: datetime
 
 
 def rotate_token(
@@ -228,23 +193,13 @@ def rotate_token(
         # Another rotation may have replaced the file before this one had its lock.
         if os.fstat(held.fileno()).st_ino != path.stat().st_ino:
             raise BadParameter(f"{path} was rotated by another process just now: try again")
-        entries, data = read_tokens(path, create=False), _read_data(path)
-        now = clock()
+        data, now = _read_data(path), datetime.fromtimestamp(clock(), UTC)
         # Rounded up to a second: never shorter than what was said.
-        until = datetime.fromtimestamp(-(-(now + overlap) // 1) if overlap else now, UTC)
-        old = next(entry for entry in entries if entry.role == role and entry.until is None)
-        ended = {
-            "role": role,
-            "name": old.name,
-            "sha256": old.digest.hex(),
-            "until": until.isoformat(timespec="seconds"),
-        }
-        standing = [one for one in data.get("old", ()) if _time(one) > now]
-        serial = data.get("serial", {})
-        data |= {
-            role: secrets.token_urlsafe(32),
-            "serial": serial | {role: int(serial.get(role, 1)) + 1},
-            "old": [*standing, *([ended] if overlap else [])],
-        }
+        until = datetime.fromtimestamp(math.ceil(now.timestamp() + overlap), UTC)
+        sha256 = _hash(getattr(data, role)).hex()
+        ended = _OldToken(role=role, name=data.name(role), sha256=sha256, until=until)
+        setattr(data, role, secrets.token_urlsafe(32))
+        data.serial[role] = data.serial.get(role, 1) + 1
+        data.old = [token for token in data.old if token.until > now] + [ended] * bool(overlap)
         os.replace(_draft(path, data), path)
-    return Rotation(_name(data, role), old.name, ended["until"])
+    return Rotation(data.name(role), ended.name, until)

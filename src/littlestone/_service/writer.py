@@ -5,6 +5,10 @@ wait are committed together, because a disk takes as long for one commit as for 
 failed commit the learner in memory has learned what is not on disk: it is dropped, and the store is
 opened again from the last commit. When another process has opened the file, or the file was moved,
 or it is an old copy, nothing is written any more. An old copy is then marked as such in the file.
+
+A topic of Kafka is learned in the background, by a thread that queues its blocks as clients queue
+theirs. A block is committed with the position that it reaches; after a failed commit the topic is
+read again from the position that the store has.
 """
 
 from collections.abc import Callable
@@ -14,13 +18,14 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
-from littlestone._data.rounds import Rounds
+from littlestone._data.rounds import BadStream, Rounds
+from littlestone._data.topic import TopicRows
 from littlestone._learners.base import PrivateLearner
 from littlestone._privacy.accounting import Cost
 from littlestone._service.limits import STOPPING, Refused, unavailable
-from littlestone._service.logs import LOG, describe_error
-from littlestone._service.metrics import CommitSeconds
-from littlestone._store.sources import Source
+from littlestone._service.operations import LOG, commit_seconds, describe_error
+from littlestone._store.request import LearnRequest
+from littlestone._store.sources import Source, new_messages, topic_source
 from littlestone._store.store import (
     KeyConflict,
     KeyedBatch,
@@ -35,8 +40,9 @@ T = TypeVar("T")
 # Seconds after which a client may try again what failed.
 RETRY_SECONDS = 5
 
-# The most batches of one commit.
-MAX_GROUP = 32
+# The most batches of one commit, and rows of one from a topic: few enough that the batches of
+# clients do not wait for long.
+MAX_GROUP, BLOCK_ROWS = 32, 8192
 
 NOT_WRITTEN = (
     "the batch could not be written, and none of it is learned: try again, with the same key"
@@ -93,7 +99,7 @@ class Writer:
         # What was taken out of the queue and is not of the same kind as the jobs before it.
         self._held: _Job | None = None
         self._thread = Thread(target=self._run, name="writer", daemon=True)
-        self.commits, self.failures = CommitSeconds(), 0
+        self.commits, self.failures = commit_seconds(), 0
         # Why nothing is written any more, for good; None if the writer works.
         self.closed: str | None = None
         # Why nothing can be written at the moment; None if it can.
@@ -298,3 +304,65 @@ class Writer:
         self._store, self._generation, self.error = store, store.generation, None
         self._state = PublicState(store.published, store.spent)
         return store
+
+
+class TopicFeeder(Thread):
+    """Learn the messages of a topic until it is stopped, or the horizon is reached."""
+
+    def __init__(self, rows: TopicRows, task: LearnRequest, horizon: int) -> None:
+        super().__init__(name="topic", daemon=True)
+        self._rows, self._task, self._horizon = rows, task, horizon
+        self._writer: Writer | None = None
+        # Why nothing is read any more; None if the topic is read.
+        self.error: str | None = None
+
+    def feed(self, writer: Writer, run: str) -> None:
+        """Start to feed a writer."""
+        self._writer = writer
+        self._rows.commit_to(run)
+        self.start()
+
+    def run(self) -> None:
+        """Feed, again after a failed commit, until there is no going on."""
+        assert self._writer is not None, "`feed` starts the thread"
+        stop = self._rows.stop
+        try:
+            while not stop.is_set():
+                try:
+                    self._feed(self._writer)
+                    return
+                except Refused as refusal:
+                    if self._writer.closed is not None:
+                        raise BadStream(self._writer.closed) from None
+                    LOG.warning("a block of the topic was not learned: %s", refusal.detail)
+                    stop.wait(RETRY_SECONDS)
+        except BadStream as error:
+            self.error = str(error)
+            LOG.error("the topic is not read any more: %s", self.error)
+        except Exception as error:
+            self.error = f"{self._rows.name} is not read any more: an internal error"
+            LOG.error("the topic is not read any more: %s", describe_error(error))
+        finally:
+            self._rows.close()
+
+    def _feed(self, writer: Writer) -> None:
+        sources, rounds = writer.sources().result()
+        source = topic_source(sources, self._rows, self._task, rounds=rounds)
+        waiting = False
+        for block, reached in new_messages(
+            self._rows, source, size=BLOCK_ROWS, most=self._horizon - rounds, bad=[]
+        ):
+            problem = self._rows.problem if block is None else None
+            if problem is not None and not waiting:
+                LOG.warning("waiting for the brokers: %s", problem)
+            waiting = problem is not None
+            if block is not None:
+                writer.learn_source(block, reached).result()
+        if not self._rows.stop.is_set():
+            LOG.info("the horizon is reached: the topic is not read any more")
+
+    def end(self) -> None:
+        """End the thread; what was committed stands."""
+        self._rows.stop.set()
+        if self.is_alive():
+            self.join()

@@ -1,13 +1,19 @@
-"""Logs: lines without queries and control characters, never more than a disk can take; who did what.
+"""What whoever runs the service sees of it: logs, who did what, and metrics for Prometheus.
 
-A line has the client, the request and the status. Clients decide how many lines there are, so each
-kind of line has a rate; lines beyond it are counted, and the next line says how many there were.
+A line of the log has the client, the request and the status, no query and no control character.
+Clients decide how many lines there are, so each kind of line has a rate; lines beyond it are counted,
+and the next line says how many there were.
 
 The audit log has a line of JSON for each private request: the name and role of a token, the client's
 address, method, route and status, and of a batch that was learned the numbers of its rounds. It never
 has anything of a row, a query, a key that a client chose, or a token. The line of a request is
 written before its response is sent, so whatever was acknowledged is in the log. The file may be
 moved away at any time, as programs that rotate logs do: the next line goes to a new file.
+
+Public metrics are what follows from the published rules, the number of rounds, the configuration and
+the requests of clients, but for the statuses of `/rounds`: that a batch was refused tells about its
+rows, so everybody sees accepted ones only. What depends on rows in any other way (mistakes, null
+rounds, the seconds of a commit, the memory) is for the operator.
 """
 
 import json
@@ -16,13 +22,31 @@ import os
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.responses import Response
+
+from littlestone._display import library_version
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.causes import PrivateCauses
+from littlestone._report.report import counts_of
 from littlestone._service.limits import RateLimit
 from littlestone._service.tokens import TokenEntry
+from littlestone._store.files import wal_file
+from littlestone._store.serialization import RunConfig
 from littlestone._store.store import Receipt
 
 LOG = logging.getLogger("littlestone")
@@ -149,7 +173,7 @@ class AuditLog:
         if receipt is not None:
             # Without the null rounds: how many there are is private, and not part of who did what.
             facts |= {"first": receipt.first, "rounds": receipt.rounds, "again": receipt.again}
-        who = {"who": None, "role": None} if token is None else token.who
+        who = {"who": token and token.name, "role": token and token.role}
         self.event("request", **who, **facts)
 
     def event(self, action: str, **facts: Any) -> None:
@@ -182,3 +206,100 @@ class AuditLog:
             opened = self._open()
             os.close(self._file)
             self._file = opened
+
+
+# Metrics.
+
+# Upper ends of the buckets for the seconds of a commit.
+COMMIT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+# The routes whose refusals are private.
+GUARDED = frozenset({"/rounds"})
+disable_created_metrics()
+
+
+def commit_seconds() -> Histogram:
+    """Return a count of commits by the seconds that they took. Private."""
+    name, words = "littlestone_commit_seconds", "Seconds to learn and commit."
+    return Histogram(name, words, buckets=COMMIT_BUCKETS, registry=None)
+
+
+class _Families(Collector):
+    """Pass families on to prometheus_client."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = list(families)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families
+
+
+def exposed(families: Iterable[Metric]) -> Response:
+    """Return the response with families in the text format of Prometheus."""
+    text = generate_latest(_Families(families))
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def gauge(name: str, description: str, value: float) -> Metric:
+    """Return the family of a figure that goes up and down."""
+    return GaugeMetricFamily(f"littlestone_{name}", description, value=value)
+
+
+def counter(name: str, description: str, value: float) -> Metric:
+    """Return the family of a figure that only goes up."""
+    return CounterMetricFamily(f"littlestone_{name}", description, value=value)
+
+
+def request_counts(requests: "Counter[tuple[str, int]]", *, private: bool) -> Metric:
+    """Return requests by route and status; all of them if `private`."""
+    more = "" if private else " (of /rounds, accepted ones only)"
+    family = CounterMetricFamily(
+        "littlestone_requests",
+        f"Requests by route and status{more}.",
+        labels=["route", "status"],
+    )
+    for (route, status), count in sorted(requests.items()):
+        if private or route not in GUARDED or status == 200:
+            family.add_metric([route, str(status)], count)
+    return family
+
+
+def run_info(config: RunConfig, unit: str) -> Metric:
+    """Return what is served, as labels."""
+    facts = {
+        "version": library_version(),
+        "learner": config.chosen.learner_name,
+        # A rule's specification may hold a lone surrogate, which UTF-8 cannot.
+        "class": config.terms.spec.encode("utf-8", "backslashreplace").decode(),
+        "unit": unit,
+    }
+    family = GaugeMetricFamily("littlestone_info", "What is served.", labels=[*facts])
+    family.add_metric([*facts.values()], 1)
+    return family
+
+
+def learner_families(learner: PrivateLearner) -> list[Metric]:
+    """Return what became of the rounds. Private."""
+    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+    if isinstance(learner, PrivateCauses):
+        counts["missed"] = learner.missed
+    del counts["rounds"]
+    return [
+        counter(name, f"{name.replace('_', ' ').capitalize()}: private.", count)
+        for name, count in counts.items()
+    ]
+
+
+def process_families(store: Path) -> list[Metric]:
+    """Return what the process and the disk look like. Private: memory and files grow with rows."""
+    disk = os.statvfs(store.parent)
+    size = sum(file.stat().st_size for file in (store, wal_file(store)) if file.exists())
+    return [
+        gauge("disk_free_bytes", "Left on the disk.", disk.f_bavail * disk.f_frsize),
+        gauge("store_bytes", "The file of the learner, with its log.", size),
+        *ProcessCollector(namespace="littlestone", registry=None).collect(),
+    ]
+
+
+def uptime(started: float) -> Metric:
+    """Return the seconds since the start."""
+    return gauge("uptime_seconds", "Since the start.", time.time() - started)
