@@ -1,11 +1,9 @@
 """The classes that the contract suite runs on: every family, small enough to be searched whole."""
 
-import re
 from itertools import chain, combinations
-from pathlib import Path
-from typing import Any
 
 import littlestone as ls
+from contributing import example
 from littlestone._classes.base import points_of
 from littlestone._hypotheses.rows import value_of
 from littlestone._hypotheses.values import encode
@@ -16,17 +14,6 @@ PAIRS = points_of(dict.fromkeys(["a", "b"], (0, 1, 2)))
 TRUTHS = points_of(dict.fromkeys(COLUMNS, (False, True)))
 TABLE = [[0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 0]]
 VALUES: list[object] = ["red", 1, True, 1.0, None]
-
-
-def contributed() -> ls.HypothesisClass:
-    """The class that CONTRIBUTING.md shows how to write, read from there."""
-    text = Path(__file__).parent.parent.joinpath("CONTRIBUTING.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(import littlestone as ls\n.*?)```", text, re.DOTALL)
-    assert found, "CONTRIBUTING.md has lost its example"
-    names: dict[str, Any] = {}
-    exec(found[1], names)
-    groups: ls.HypothesisClass = names["Groups"](["SE", "NO"], ["FR", "IT"], ["US"])
-    return groups
 
 
 def targets(cls: ls.HypothesisClass, points: list[object]) -> list[ls.Hypothesis]:
@@ -58,6 +45,9 @@ def column(name: str, values: list[object]) -> list[object]:
 
 
 EDGES = [1, 2.5, 10]
+GROUPS: ls.HypothesisClass = example("a hypothesis class")["Groups"](
+    ["SE", "NO"], ["FR", "IT"], ["US"]
+)
 NUMBERS: list[object] = [-3, 0, 1, 2.5, 3, 4, 5, 99]
 
 CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
@@ -98,5 +88,5 @@ CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
         ls.Union(ls.Rules(COLUMNS, guess="majority"), ls.Points("a")),
         ROWS,
     ),
-    "contributed": (contributed(), ["SE", "NO", "FR", "IT", "US"]),
+    "contributed": (GROUPS, ["SE", "NO", "FR", "IT", "US"]),
 }

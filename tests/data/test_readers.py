@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import littlestone as ls
-from classes import contributed
+from classes import GROUPS
 from effort import scaled
 from littlestone._data import text as lines
 from littlestone._data.cells import user_number
@@ -724,7 +724,7 @@ def test_rows_are_read_once(tmp_path: Path) -> None:
 def test_classes_that_cannot_read_a_file(tmp_path: Path) -> None:
     path = save(tmp_path / "s.csv", ["a,y", "x,1"])
     assert "reads bare values, and a file has columns" in refusal(path, ls.Points())
-    assert "does not declare which columns it reads" in refusal(path, contributed())
+    assert "does not declare which columns it reads" in refusal(path, GROUPS)
     assert "'a' is the label" in refusal(path, label="a")
     assert "as the label and as the user" in refusal(path, user="y")
 
@@ -757,7 +757,7 @@ def test_what_the_families_read() -> None:
     assert ls.FiniteClass([[0, 1]], column="c").reads == {"c": "value"}
     assert ls.Halving(ls.Thresholds(0, 9, 1, "s")).cls.reads == {"s": "number"}
     assert ls.Complement(CLS).reads == {"a": "value", "n": "number", "t": "truth"}
-    assert ls.Union(ls.Points("m"), contributed()).reads == {}
+    assert ls.Union(ls.Points("m"), GROUPS).reads == {}
 
 
 def test_how_deep_a_line_is_nested_is_judged_by_that_line_alone() -> None:

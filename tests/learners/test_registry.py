@@ -1,23 +1,19 @@
 """The registry of learners: every entrance makes the same learner, and an entry tells the truth."""
 
 import json
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import littlestone as ls
 from littlestone._audit.runs import AuditTarget
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.main import command_line
 from littlestone._learners.registry import (
     LEARNERS,
     choose,
     learner_choice_from_json,
-    learner_names,
     make_learner,
 )
 from littlestone._learners.terms import Terms
@@ -145,52 +141,3 @@ def test_what_has_no_plan_is_not_private_and_is_not_planned_for() -> None:
         make_learner("oracle", terms(cls))
     with pytest.raises(BadParameter, match="no private learner is called 'SOA'"):
         learner_choice_from_json({"learner": "SOA", "plan": {}, "why": ""})
-
-
-@pytest.fixture
-def contributed(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The learner that CONTRIBUTING.md shows how to write, registered."""
-    text = Path(__file__).parents[2].joinpath("CONTRIBUTING.md").read_text(encoding="utf-8")
-    found = re.search(r"```python\n(from dataclasses import replace\n.*?)```", text, re.DOTALL)
-    assert found, "CONTRIBUTING.md has lost its example"
-    before = dict(LEARNERS)
-    exec(found[1], {"__name__": "contributed"})
-    (name,) = set(LEARNERS) - set(before)
-    yield name
-    LEARNERS.clear()
-    LEARNERS.update(before)
-
-
-def invoked(*arguments: object) -> str:
-    done = CliRunner().invoke(
-        command_line({str(arguments[0])}), [str(argument) for argument in arguments]
-    )
-    assert done.exit_code == 0, (done.output, done.exception)
-    return done.stdout
-
-
-def test_a_contributed_learner_runs_in_learn_plan_and_compare(
-    contributed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert contributed in learner_names()
-    events = tmp_path / "events.csv"
-    events.write_text("x,y\n" + "".join(f"{n % 10},{int(n % 10 >= 7)}\n" for n in range(400)))
-    spec = "thresholds:x:0:9"
-    asked = ["learn", events, "--class", spec, "--label", "y", "--learner", contributed]
-    for more in ([], ["--db", tmp_path / "run.db"], ["--db", tmp_path / "run.db"]):
-        public = json.loads(invoked(*asked, *more, "--epsilon", 4, "--json"))["public"]
-        assert (public["learner"], public["rounds"]) == ("EagerExperts", 400)
-        assert len(public["releases"]) > 1
-    assert "EagerExperts" in invoked("show", tmp_path / "run.db")
-    plans = [
-        json.loads(invoked("plan", spec, "--horizon", 400, "--learner", name, "--json"))
-        for name in (contributed, "experts")
-    ]
-    assert plans[0]["learner"] == "EagerExperts"
-    assert plans[0]["plan"]["threshold"] == plans[1]["plan"]["threshold"] // 2
-
-    table = invoked(
-        "compare", "--class", spec, "--learners", f"{contributed},soa", "--streams", "iid",
-        "--rounds", 300, "--seeds", 1,
-    )  # fmt: skip
-    assert re.search(rf"iid +300 +1 {contributed} +\d", table), table

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from test_store import HORIZON, OPTIONS, block, lines, task
 
-from classes import contributed
+from classes import GROUPS
 from commands import Command, littlestone
 from effort import EVERYTHING, scaled, thinned
 from littlestone._privacy.testing import SeededNoise
@@ -218,7 +218,7 @@ def test_the_class_is_kept_not_its_name(path: Path, command: Command) -> None:
 
 def test_a_class_that_no_file_can_keep_is_refused(path: Path) -> None:
     with pytest.raises(BadClass, match="cannot be written to a file"):
-        create(path, task("dpsoa"), choose_learner(task("dpsoa"), HORIZON), cls=contributed())
+        create(path, task("dpsoa"), choose_learner(task("dpsoa"), HORIZON), cls=GROUPS)
     assert beside(path) == []
 
 
