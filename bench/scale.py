@@ -31,14 +31,14 @@ from bench.streams import rows
 from littlestone import DPSOA, Plan, Rules
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.learn_run import run as run_task
+from littlestone._data.rounds import Numbers, UsableRounds
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.forest import Forest
-from littlestone._learners.rounds import Numbers, UsableRounds
 from littlestone._learners.tree import tree_to_bytes
 from littlestone._ray import Ray
 from littlestone._ray.rows import open_remote_rows
-from littlestone._store.request import LearnRequest, learn_block
+from littlestone._store.request import LearnRequest
 from littlestone._store.store import Store
 
 ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
@@ -210,7 +210,7 @@ def _bytes(clean: Path, noisy: Path) -> Iterator[str]:
             plan = Plan.practical(RULES, 1, 1e-9, far.length)
             learner = DPSOA(RULES, plan=plan, engine=engine)
             for block in far:
-                learn_block(learner, block)
+                learner.learn(block)
         held = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / far.length
         sent, got = engine.meter.sent / far.length, engine.meter.got / far.length
         yield (
@@ -271,8 +271,7 @@ class _Known:
     def size(self) -> int:
         return self._stop - self._start
 
-    @property
-    def count(self) -> int:
+    def __len__(self) -> int:
         return self.size
 
     def between(self, start: int, stop: int) -> "_Known":
@@ -311,7 +310,8 @@ def _gate() -> Iterator[str]:
         wrong = np.flatnonzero(draw.random(ROUNDS) < noise * 0.9)
 
         def gate(plan: Plan = plan, wrong: Any = wrong) -> None:
-            DPSOA(RULES, plan=plan).learn_remote(_Known(wrong, 0, ROUNDS))
+            rounds: Any = _Known(wrong, 0, ROUNDS)
+            DPSOA(RULES, plan=plan).learn(rounds)
 
         took = seconds(gate, TRIES)
         yield f"the gate alone, {noise:.0%} noise: {ROUNDS / took:,.0f} rounds a second"

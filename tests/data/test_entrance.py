@@ -34,7 +34,7 @@ from littlestone._data import readers
 from littlestone._data.cells import flat_type, user_number
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import NULL, BadStream, Rounds
-from littlestone._data.schema import file_schema, read_rounds
+from littlestone._data.schema import file_schema, read_parts, read_rounds
 from littlestone._data.tables import rounds_of_table
 from littlestone._data.topic import read_messages
 from littlestone._hypotheses.compare import number_of
@@ -42,7 +42,6 @@ from littlestone._hypotheses.rows import Batch, as_batch, label, part_of, row_of
 from littlestone._hypotheses.values import canonical, encode, key_of
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.epoch_rows import PatternIndex
-from littlestone._learners.rounds import learn_parts
 from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits
 from littlestone.errors import BadColumn
@@ -242,7 +241,6 @@ def river_rows(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> li
 
     def passed(self: PrivateLearner, x: Any, y: bool | None, route: int) -> None:
         self.rounds += 1
-        self._under_way.release()
         batch = {"a": np.array([None if x is None else x["a"]], dtype=object)}
         found.extend(seen(cls, batch, np.array([y is not None]), [y]))
 
@@ -256,11 +254,10 @@ def river_frames(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> 
     """River's mini-batches, of the frame that pandas makes of lists."""
     model, found = lr.PrivateClassifier(cls, 1, 1e-6, 100, "dpsoa"), list[Fingerprint]()
 
-    def passed(self: PrivateLearner, batch: Any, answers: Any, usable: Any, routes: Any) -> None:
-        found.extend(seen(cls, batch, usable, answers))
-        self._under_way.release()
+    def learned(self: PrivateLearner, read: Rounds) -> None:
+        found.extend(seen(cls, read.columns, read.usable, read.answers))
 
-    with mock.patch.object(PrivateLearner, "_pass_many", passed):
+    with mock.patch.object(PrivateLearner, "learn", learned):
         frame = pd.DataFrame(columns(rows))
         model.learn_many(frame[["a", "b"]], frame["y"])
     return found
@@ -379,13 +376,7 @@ def by_name(stream: Callable[[Sequence[Row], Path], Any]) -> Callable[..., list[
     """An entrance: `learn_many` with a stream of record batches, whose labels go by name."""
 
     def entrance(cls: ls.HypothesisClass, rows: Sequence[Row], folder: Path) -> list[Fingerprint]:
-        found: list[Fingerprint] = []
-
-        def learn(part: Any, y: Any, users: Any) -> None:
-            found.extend(rounds(cls, part, y))
-
-        learn_parts(cls, stream(rows, folder), "y", None, learn)
-        return found
+        return block_rounds(cls, list(read_parts(cls, stream(rows, folder), "y", None, "null")))
 
     return entrance
 

@@ -10,11 +10,11 @@ import pytest
 import littlestone as ls
 from effort import scaled
 from littlestone._audit.gates import CauseWorld, cause_of
+from littlestone._data.rounds import UsableRounds
 from littlestone._hypotheses.causes import OUTCOME, cause_from_key, causes_of
 from littlestone._hypotheses.rows import as_batch
 from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.effect import NOBODY, NORMAL, effect
-from littlestone._learners.rounds import UsableRounds
 from littlestone._privacy.testing import SeededNoise
 
 LABELS: dict[bool, list[Any]] = {True: ["ok", "t", "u"], False: [False, True]}

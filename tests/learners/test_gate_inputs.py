@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES
 from effort import scaled
+from littlestone._data.rounds import Rounds, UsableRounds
 from littlestone._learners.forest import Forest
-from littlestone._learners.rounds import UsableRounds, usable_rounds
 from littlestone.paper import PaperDPSOA, PaperPlan
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -465,14 +465,18 @@ def cap_ignored(learner: Any) -> None:
     learner._within_cap = lambda route: True
 
 
-def routed_by_round(batch: Any, answers: Any, usable: Any, first: int, users: Any) -> UsableRounds:
+numbered = Rounds.numbered
+
+
+def routed_by_round(block: Rounds, first: int, within: Any = None) -> UsableRounds:
     """User mode, and each round goes its own way."""
-    return usable_rounds(batch, answers, usable, first, None)
+    rounds = numbered(block, first, within)
+    return rounds._replace(route=rounds.number)
 
 
-def routed_by_place(batch: Any, answers: Any, usable: Any, first: int, users: Any) -> UsableRounds:
+def routed_by_place(block: Rounds, first: int, within: Any = None) -> UsableRounds:
     """A null round shifts the routes of the rounds after it."""
-    rounds = usable_rounds(batch, answers, usable, first, users)
+    rounds = numbered(block, first, within)
     return rounds._replace(route=np.arange(first, first + len(rounds.number)))
 
 
@@ -539,7 +543,7 @@ def test_users_routed_by_round_are_caught(
 ) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting, per_user=True)
-    monkeypatch.setattr("littlestone._learners.base.usable_rounds", routed_by_round)
+    monkeypatch.setattr(Rounds, "numbered", routed_by_round)
     assert caught(setting, per_user=True)
 
 
@@ -551,7 +555,7 @@ def test_null_rounds_that_shift_others_are_caught(
 ) -> None:
     setting = Setting(SETS, plan, 0, {}, size=24)
     assert clean(setting)
-    monkeypatch.setattr("littlestone._learners.base.usable_rounds", routed_by_place)
+    monkeypatch.setattr(Rounds, "numbered", routed_by_place)
     assert caught(setting)
 
 

@@ -107,7 +107,6 @@ def test_an_entry_tells_the_truth(name: str, tmp_path: Path) -> None:
     made = chosen.make(cls, SEED, watched=True)
     assert type(made) is entry.learner
     assert (made.guarantee.delta > 0) == ("delta" in entry.takes)
-    assert hasattr(made, "learn_remote") == ("engine" in entry.options)
     for asked, taken in (
         ({"unit": "user", "cap": 2}, "unit" in entry.takes),
         ({"change_cost": 7}, "change_cost" in entry.takes),

@@ -21,16 +21,14 @@ import littlestone as ls
 from at_once import Pretended, read_here
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._data.readers import open_rows
-from littlestone._data.rounds import Rounds
+from littlestone._data.rounds import Rounds, UsableRounds
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._learners.coded_rounds import CodedRounds
 from littlestone._learners.epoch_rows import PatternIndex
-from littlestone._learners.rounds import UsableRounds
 from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import Ray
 from littlestone._ray import rows as far
 from littlestone._ray.rows import RemoteRounds, open_remote_rows
-from littlestone._store.request import learn_block
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -126,7 +124,7 @@ def here(kind: str, folder: Path) -> dict[str, Any]:
     user = PLANS[kind][1]
     with open_rows(folder, class_of(kind), label=label_of(kind), user=user) as rows:
         for block in rows:
-            learn_block(learner, block)
+            learner.learn(block)
     return told(learner)
 
 
@@ -136,7 +134,7 @@ def there(kind: str, folder: Path, engine: Ray) -> dict[str, Any]:
     cls, label = class_of(kind), label_of(kind)
     with open_remote_rows(engine, str(folder), cls, label=label, user=user) as rows:
         for block in rows:
-            learn_block(learner, block)
+            learner.learn(block)
     return told(learner)
 
 
@@ -188,7 +186,7 @@ def test_a_learner_moves_between_here_and_there(kind: str, folder: Path) -> None
                 at += len(block)
                 if len(some):
                     assert isinstance(some, Rounds) == (engine is None)
-                    learn_block(learner, some)
+                    learner.learn(some)
         store.take(learner)
         learner = learner_of(kind, engine=engine)
         learner.resume(store.whole)

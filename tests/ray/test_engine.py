@@ -39,7 +39,7 @@ from littlestone._ray import rows as far
 from littlestone._ray.rows import TableSlice, open_remote_rows
 from littlestone._ray.shards import ShardedForest
 from littlestone._report.report import RunResult
-from littlestone._store.request import LearnRequest, choose_learner, learn_block
+from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import Store, create, open_store, read_store
 from soak import soak_engine
 
@@ -114,7 +114,7 @@ def here(kind: str, folder: Path) -> dict[str, Any]:
     learner = learner_of(kind)
     with open_rows(folder, RULES, label="failed", user=KINDS[kind][1]) as rows:
         for block in rows:
-            learn_block(learner, block)
+            learner.learn(block)
     return observable(learner)
 
 
@@ -132,7 +132,7 @@ def there_with(
     with opened as rows:
         for number, block in enumerate(rows):
             before(number)
-            learn_block(learner, block)
+            learner.learn(block)
     return observable(learner)
 
 

@@ -24,7 +24,7 @@ from littlestone._privacy.testing import SeededNoise
 from littlestone._store import store as stores
 from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.releases_file import ReleasesFile
-from littlestone._store.request import LearnRequest, choose_learner, learn_block
+from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.serialization import LEARNER
 from littlestone._store.store import Receipt, Store, StoreLost, create, open_store, read_store
 from soak import Soaked, soak_causes, soak_learn, soak_serve
@@ -91,7 +91,7 @@ def test_a_stored_learner_is_the_learner(path: Path, learner: str, more: dict[st
     chosen = choose_learner(asked, HORIZON)
     rounds, users = 600, "user" in more
     plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
-    learn_block(plain, block(0, rounds, users))
+    plain.learn(block(0, rounds, users))
     create(path, asked, chosen, noise=SeededNoise(1)).close()
     at = 0
     for size in (1, 7, 92, 100, 250, 150):
@@ -116,7 +116,7 @@ def test_experts_are_stored_too(path: Path) -> None:
     draw = np.random.default_rng(1).integers(0, 101, 1000)
     whole = Rounds({"score": draw}, (draw >= 63).astype(np.int32))
     plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
-    learn_block(plain, whole)
+    plain.learn(whole)
     create(path, asked, chosen, noise=SeededNoise(1)).close()
     for at in range(0, 1000, 250):
         with open_store(path, noise=SeededNoise(1)) as store:
@@ -241,7 +241,7 @@ def test_nothing_is_published_when_the_commit_fails(made: Store, path: Path) -> 
 def test_a_batch_that_was_cut_short_is_never_committed(made: Store, path: Path) -> None:
     """The learner has moved on, and nobody has kept it: it would count the batch twice."""
     made.learn(block(0, 100))
-    learn_block(made.learner, block(100, 50))
+    made.learner.learn(block(100, 50))
     with pytest.raises(BadStore, match="cut short"):
         made.learn(block(100, 50))
     made.close()

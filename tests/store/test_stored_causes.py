@@ -16,7 +16,7 @@ from littlestone._data.rounds import Rounds
 from littlestone._data.schema import user_numbers
 from littlestone._learners.causes import PrivateCauses
 from littlestone._privacy.testing import SeededNoise
-from littlestone._store.request import LearnRequest, choose_learner, learn_block
+from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import create, open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -58,7 +58,7 @@ def rows_for(asked: LearnRequest) -> Rounds:
 
 def in_memory(asked: LearnRequest) -> PrivateCauses:
     plain = choose_learner(asked, HORIZON).make(asked.cls, 3, noise=SeededNoise(1))
-    learn_block(plain, rows_for(asked))
+    plain.learn(rows_for(asked))
     assert isinstance(plain, PrivateCauses)
     return plain
 

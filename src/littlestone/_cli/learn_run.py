@@ -23,7 +23,7 @@ from littlestone._data.readers import (
     is_parquet,
     open_rows,
 )
-from littlestone._data.rounds import BadStream, Rounds
+from littlestone._data.rounds import BadStream, Rounds, RowSpan
 from littlestone._data.topic import TopicRows
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.plan_table import delta_warning
@@ -50,10 +50,8 @@ from littlestone._store.files import OldCopy, refuse_leftovers
 from littlestone._store.releases_file import ReleasesFile, refuse_begun
 from littlestone._store.request import (
     LearnRequest,
-    RemoteBlock,
     choose_learner,
     end_window,
-    learn_block,
     windows_of,
 )
 from littlestone._store.sources import (
@@ -239,7 +237,7 @@ def _new_rows(
     store: Store | None,
     watch: ProgressCallback,
     budget: BudgetFile | None,
-) -> Iterable[tuple[Rounds | RemoteBlock | None, Source | None]]:
+) -> Iterable[tuple[RowSpan | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
     task, learner = outcome.task, outcome.learner
     if isinstance(rows, TopicRows):
@@ -282,14 +280,14 @@ def _topic_rows(
 def _learn(
     outcome: RunResult,
     store: Store | None,
-    block: Rounds | RemoteBlock | None,
+    block: RowSpan | None,
     reached: Source | None,
 ) -> None:
     """Learn a part of the rows; with a store it is on disk afterwards."""
     if store is not None and block is not None:
         store.learn(block, source=reached)
     elif block is not None:
-        learn_block(outcome.learner, block)
+        outcome.learner.learn(block)
     elif store is not None and reached is not None and reached not in store.sources():
         store.keep_source(reached)  # the file has another name or place now
 

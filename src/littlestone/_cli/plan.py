@@ -9,9 +9,9 @@ import typer
 
 from littlestone._cli.options import BUDGET_AND_UNIT, AsJson, takes_request
 from littlestone._cli.terminal import plain_console, print_plan
-from littlestone._learners.base import LearnerPlan
 from littlestone._learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
+from littlestone._learners.plan_table import PlanTable
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 
@@ -114,7 +114,7 @@ def _smallest_in_words(found: SmallestEpsilon, what: str) -> str:
 
 
 def _forecasts(
-    plan: LearnerPlan, rate: float | None, *, share: float | None, base: float | None
+    plan: PlanTable, rate: float | None, *, share: float | None, base: float | None
 ) -> list[CauseForecast]:
     """Return a forecast for every width of a cause."""
     if rate is None:

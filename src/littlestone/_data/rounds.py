@@ -15,9 +15,11 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from littlestone._classes.base import HypothesisClass, predict_rows
 from littlestone._hypotheses.causes import OUTCOME
 from littlestone._hypotheses.columns import Column, objects
 from littlestone._hypotheses.rows import Batch, part_of
+from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, Plain
 from littlestone.errors import LittlestoneError
 
@@ -84,6 +86,7 @@ NULL = -1
 AnyArray = npt.NDArray[Any]
 Labels = npt.NDArray[np.int32]
 UserNumbers = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[np.integer[Any]]
 
 
 class BadStream(LittlestoneError, ValueError):
@@ -105,10 +108,91 @@ class Start(NamedTuple):
     line: int = 0
 
 
+class RoundBatch(Protocol):
+    """Specify consecutive rounds that have an example, local or remote."""
+
+    @property
+    def size(self) -> int:
+        """Return the number of rounds, at most."""
+
+    def between(self, start: int, stop: int) -> "RoundBatch":
+        """Return the rounds from `start` up to `stop`."""
+
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        """Return the numbers of the rounds that a rule gets wrong, in order."""
+
+    def update(self, state: Any) -> None:
+        """Let `state` learn the rounds."""
+
+    def copied(self) -> "RoundBatch":
+        """Return the same rounds in arrays of their own, for keeping."""
+
+    def here(self) -> "UsableRounds":
+        """Return the rows themselves."""
+
+
+class UsableRounds(NamedTuple):
+    """Hold rounds in this process."""
+
+    batch: Batch
+    answers: Mask
+    number: Numbers
+    route: Numbers
+
+    @property
+    def size(self) -> int:
+        """Return the number of rounds."""
+        return len(self.number)
+
+    def between(self, start: int, stop: int) -> "UsableRounds":
+        """Return the rounds from `start` up to `stop`."""
+        # Null rounds are left out, so numbers have gaps: search, do not subtract.
+        first, last = np.searchsorted(self.number, [start, stop])
+        if first == 0 and last == len(self.number):
+            return self
+        part = slice(int(first), int(last))
+        return self.taken(part)
+
+    def copied(self) -> "UsableRounds":
+        """Return the same rounds in arrays of their own, for keeping."""
+        return self.taken(np.arange(len(self.number)))
+
+    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
+        """Return the rounds that a rule gets wrong."""
+        return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
+
+    def update(self, state: Any) -> None:
+        """Let `state` learn the rounds."""
+        state.learn(self.batch, self.answers, self.route)
+
+    def here(self) -> "UsableRounds":
+        """Return the rows themselves."""
+        return self
+
+    def taken(self, part: Any) -> "UsableRounds":
+        """Return some of the rows, by a mask, their places or a slice."""
+        return UsableRounds(
+            part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
+        )
+
+
 class RowSpan(Protocol):
-    """Specify consecutive rows, local or remote."""
+    """Specify consecutive rows, local or remote: what a learner learns and a store counts."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def has_users(self) -> bool:
+        """Return whether each row has a user."""
+
+    def routes(self) -> Numbers:
+        """Return the number of each row's user, which is public."""
+
+    def numbered(self, first: int, within: Mask | None = None) -> RoundBatch:
+        """Return the rounds that have an example, by number; only those of a mask, if given."""
+
+    def null_rounds(self, within: Mask | None = None) -> int:
+        """Return how many rows are not among these. Private."""
 
     @property
     def bad(self) -> tuple[BadRow, ...]:
@@ -158,6 +242,29 @@ class Rounds:
     def answers(self) -> Mask:
         """Return which rows are positive: neither normal nor null."""
         return np.asarray(self.labels > 0)
+
+    @property
+    def has_users(self) -> bool:
+        """Implement `RowSpan.has_users`."""
+        return self.users is not None
+
+    def routes(self) -> Numbers:
+        """Implement `RowSpan.routes`."""
+        assert self.users is not None, "asked for where there are users"
+        return self.users
+
+    def numbered(self, first: int, within: Mask | None = None) -> UsableRounds:
+        """Implement `RowSpan.numbered`. A null round moves no other one (Theorem 9)."""
+        number = np.arange(first, first + len(self))
+        route = number if self.users is None else self.users
+        rounds = UsableRounds(self.batch, self.answers, number, route)
+        usable = self.usable if within is None else self.usable & within
+        return rounds if usable.all() else rounds.taken(np.flatnonzero(usable))
+
+    def null_rounds(self, within: Mask | None = None) -> int:
+        """Implement `RowSpan.null_rounds`."""
+        usable = self.usable if within is None else self.usable & within
+        return len(self) - int(np.count_nonzero(usable))
 
     @property
     def batch(self) -> Batch:

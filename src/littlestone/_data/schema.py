@@ -9,7 +9,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal, get_args
@@ -45,6 +45,7 @@ from littlestone._data.rounds import NULL, BadRow, BadStream, Labels, Rounds, Us
 from littlestone._hypotheses.columns import Column, column_from_array, objects
 from littlestone._hypotheses.compare import float_of
 from littlestone._hypotheses.compare import readable as readable_values
+from littlestone._hypotheses.frames import arrow_stream, arrow_table
 from littlestone._hypotheses.rows import (
     Batch,
     Kind,
@@ -52,6 +53,7 @@ from littlestone._hypotheses.rows import (
     column_of,
     label,
     label_column,
+    named_column,
     passes,
     row_of,
 )
@@ -327,6 +329,41 @@ def read_rounds(
     labels[~readable] = NULL
     numbers = None if users is None else _read_users(users, labels, refuses)
     return Rounds(batch, labels, numbers, outcomes if schema.normal else None)
+
+
+def read_parts(
+    cls: HypothesisClass, X: Any, y: object, users: Any, bad_rows: BadRows
+) -> Iterator[Rounds]:
+    """Read a table in memory; or a stream of Arrow data batch by batch, if its labels go by name."""
+    named = [name for name in (y, users) if isinstance(name, str)]
+    if not named:
+        yield read_rounds(cls, X, y, users, bad_rows)
+        return
+    reads = kinds_of(cls)
+    if not reads or None in reads:
+        raise BadExample(
+            f"{cls!r} does not say which columns it reads, so it would read {named[0]!r} as well: "
+            "pass labels and users apart"
+        )
+    for name in named:
+        if name in reads:
+            raise BadExample(f"column {name!r} is read by the class: it is no label and no user")
+    stream = arrow_stream(X) if isinstance(y, str) and (users is None or len(named) == 2) else None
+    done = 0
+    for part in [arrow_table(X)] if stream is None else stream:
+        labels, names = (
+            named_column(part, given) if isinstance(given, str) else given for given in (y, users)
+        )
+        try:
+            yield read_rounds(cls, part, labels, names, bad_rows)
+        except BadExample as error:
+            if not done:
+                raise
+            raise BadExample(
+                f"{error.sentence} (the {done:,} rows of the stream before this batch are learned)",
+                None if error.row is None else done + error.row,
+            ) from None
+        done += 0 if stream is None else len(part)
 
 
 def _label_column(schema: Schema, y: object) -> Column:

@@ -11,29 +11,27 @@ Before each example there is a published rule; past the horizon the last one sta
 uses up its number; a step that is interrupted half-way is the last one.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from fractions import Fraction
-from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from markupsafe import Markup
 
 from littlestone._classes.base import HypothesisClass, row_reader
 from littlestone._data.cells import NO_USER, user_number
-from littlestone._data.rounds import Rounds
-from littlestone._data.schema import BadRows, read_rounds, readable_batch, user_numbers
+from littlestone._data.rounds import RowSpan
+from littlestone._data.schema import BadRows, read_parts, readable_batch, user_numbers
 from littlestone._display import facts, facts_table, few, side_by_side
-from littlestone._hypotheses.rows import Batch, label
+from littlestone._hypotheses.rows import label
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.rounds import Numbers, RoundBatch, learn_parts, usable_rounds
+from littlestone._learners.plan_table import PlanTable
 from littlestone._learners.trace import TOP, Sample, Thinned, Trace
+from littlestone._learners.tree import fresh_seed
 from littlestone._plots import plot_private
-from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
+from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent
 from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone._privacy.parameters import BadParameter
 from littlestone.errors import BadExample
@@ -88,56 +86,43 @@ class Checkpoint(NamedTuple):
     trace: Thinned
 
 
-class LearnerPlan(Protocol):
-    """Describe a plan: all constants of a learner, chosen before any data. It is public."""
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Return the epsilon of all that is published."""
-
-    @property
-    def horizon(self) -> int:
-        """Return the number of rounds after which the last rule stands."""
-
-    def lines(self) -> Iterable[tuple[str, str, str]]:
-        """Return the rows of the plan table: a quantity, its value, the reason."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data."""
-
-
-class PrivateLearner(ForwardOnly, ABC):
+class PrivateLearner(ForwardOnly):
     """Publish rules that are differentially private. Forward only.
 
-    A subclass sets `plan`, `seed` and `_runner`, which moves through the rounds, holds the gate and
-    calls `_publish` and `_watch`. It has `learn_one`, `skip_one` and `learn_many`; one that
-    protects users takes those too, as further arguments.
+    What is protected, one round or all rounds of a user, is a fact of the plan. A subclass sets
+    `_runner`, which moves through the rounds, holds the gate and calls `_publish` and `_watch`.
 
     Parameters
     ----------
     cls : HypothesisClass
         The class that is learned.
+    plan : PlanTable
+        All constants of the learner.
+    seed : int, optional
+        Fixes the random bits that are not secret.
     rule : Hypothesis
         The first published rule.
-    horizon : int
-        The number of rounds after which the last rule stands.
     """
 
-    plan: LearnerPlan
-    seed: int
     # Moves through the rounds (`_learners/loop.py`), which it imports this module for.
     _runner: Any
 
-    def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
-        self.cls, self._horizon = cls, horizon
+    def __init__(
+        self, cls: HypothesisClass, plan: PlanTable, seed: int | None, rule: Hypothesis
+    ) -> None:
+        self.cls, self.plan, self._horizon = cls, plan, plan.horizon
+        self.seed = fresh_seed() if seed is None else seed
+        self._unit, self._cap = plan.unit, plan.cap
         self._releases = [Release(1, rule)]
         self._trace = Trace()
         self.rounds = self.null_rounds = self.beyond_cap = 0
+        # Of learners with a cap: the rounds of each user, and whose are not saved yet.
+        self._rounds_of: dict[int, int] = {}
+        self._unsaved: set[int] = set()
         self._under_way = Lock()
         self._read_row = row_reader(cls)
 
-    @abstractmethod
-    def learn_one(self, x: object, y: object) -> None:
+    def learn_one(self, x: object, y: object, user: object = None) -> None:
         """Learn one labelled example.
 
         Parameters
@@ -146,25 +131,43 @@ class PrivateLearner(ForwardOnly, ABC):
             The example.
         y : object
             Its label: 0 or 1.
+        user : object, optional
+            Whose it is, if the plan protects users.
         """
+        x, answer = self._read_one(x, y)
+        by_round = user is None and self._unit == "event"
+        self._pass(x, answer, self.rounds if by_round else self._route(user))
 
-    @abstractmethod
-    def skip_one(self) -> None:
-        """Pass a null round: it uses up its number, and nothing is learned."""
+    def skip_one(self, user: object = None) -> None:
+        """Pass a null round: it uses up its number, and nothing is learned.
 
-    @abstractmethod
-    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
+        Parameters
+        ----------
+        user : object, optional
+            Whose it is, if that is known: it counts for the cap.
+        """
+        if user is not None:
+            self._need_users(True)
+        self._pass(None, None, int(user_numbers([user])[0]))
+
+    def learn_many(
+        self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
+    ) -> None:
         """Learn a batch of labelled examples, as if one after the other.
 
         Parameters
         ----------
         X : table, array or list of rows
             The examples.
-        y : sequence
-            Their labels.
+        y : sequence or str
+            Their labels, or the name of their column.
+        users : sequence or str, optional
+            Their users, or the name of their column, if the plan protects users.
         bad_rows : {"refuse", "null"}
             What happens to rows that cannot be read.
         """
+        for rounds in read_parts(self.cls, X, y, users, bad_rows):
+            self.learn(rounds)
 
     @property
     def hypothesis(self) -> Hypothesis:
@@ -279,9 +282,27 @@ class PrivateLearner(ForwardOnly, ABC):
         name = type(self).__name__
         return side_by_side([facts(name, shown, note="public"), self.releases._repr_html_()])
 
-    @abstractmethod
-    def learn(self, rounds: Rounds) -> None:
-        """Learn rounds that a schema has read for this class."""
+    def learn(self, rounds: RowSpan) -> None:
+        """Learn rounds that a schema has read for this class: the only loop of all learners."""
+        # Refused before `_enter`: a refusal must leave the learner as it was.
+        self._need_users(rounds.has_users)
+        self._enter()
+        # Who is within the cap is public, so it is decided here, wherever the rows are.
+        within = None
+        if self._cap is not None:
+            within = np.fromiter(map(self._within_cap, rounds.routes().tolist()), dtype=bool)
+        batch, end = rounds.numbered(self.rounds, within), self.rounds + len(rounds)
+        # The gate sees no round past the horizon: that is what its budget is planned for.
+        stop = max(self.rounds, min(end, self._horizon))
+        self._runner.advance(batch, self.rounds, stop)
+        if stop < end:
+            self._runner.count_late(batch.between(stop, end))
+        self.rounds = end
+        nulls = rounds.null_rounds(within)
+        self.null_rounds += nulls
+        if within is not None:
+            self.beyond_cap += nulls - rounds.null_rounds(None)
+        self._under_way.release()
 
     def predict_one(self, x: object) -> bool:
         """Predict the label of an example by the published rule."""
@@ -360,20 +381,19 @@ class PrivateLearner(ForwardOnly, ABC):
         self._releases = list(saved.releases)
         self._trace.load_state(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
-        self.beyond_cap = live.get("beyond_cap", 0)
-        self._load_users(saved.users)
+        self.beyond_cap = live["beyond_cap"]
+        self._rounds_of = dict(saved.users)
         self._under_way.release()
 
     def _unsaved_users(self) -> Mapping[int, int]:
         """Return the users whose count has changed since the last call."""
-        return {}
+        counts = {route: self._rounds_of[route] for route in sorted(self._unsaved)}
+        self._unsaved = set()
+        return counts
 
     def _load_memory(self, saved: Checkpoint) -> None:
         """Load what was learned."""
         self._runner.forest.load_state(saved.state["memory"], saved.memory.parts)
-
-    def _load_users(self, users: Mapping[int, int]) -> None:
-        """Load the saved counts."""
 
     def _enter(self) -> None:
         """Begin a step: one at a time, and none after one that was interrupted half-way."""
@@ -385,12 +405,17 @@ class PrivateLearner(ForwardOnly, ABC):
             )
 
     def _pass(self, x: object, y: bool | None, route: int) -> None:
-        """Learn one round of a step that has been entered; a null one has no label."""
+        """Learn one round; a null one, or one of a user whose cap is reached, has no label."""
+        self._enter()
+        # Null rounds count against the cap too: who appears when is public, the label is not.
+        if self._cap is not None and not self._within_cap(route):
+            self.beyond_cap += y is not None
+            y = None
         number, runner = self.rounds, self._runner
         # Past the horizon the last rule stands, and mistakes are counted for the owner only.
         if y is not None:
             if number >= self._horizon:
-                self._runner.count_late_one(x, y)
+                runner.count_late_one(x, y)
             else:
                 runner.advance_one(number, x, y, route)
         elif number < self._horizon:
@@ -399,24 +424,33 @@ class PrivateLearner(ForwardOnly, ABC):
         self.rounds = number + 1
         self._under_way.release()
 
-    def _pass_many(
-        self, batch: Batch, answers: Mask, usable: Mask, routes: Numbers | None = None
-    ) -> None:
-        """Learn the rounds of a step that has been entered; those not usable are null rounds."""
-        rounds = usable_rounds(batch, answers, usable, self.rounds, routes)
-        self._pass_rounds(rounds, len(answers))
-        self.null_rounds += len(answers) - rounds.size
-        self._under_way.release()
+    def _read_one(self, x: object, y: object) -> tuple[object, bool]:
+        """Return a row as it is learned, and its label."""
+        return self._read_row(x), y if y is True or y is False else label(y)
 
-    def _pass_rounds(self, rounds: RoundBatch, count: int) -> None:
-        """Learn `count` rounds, null ones included; past the horizon they are only counted."""
-        end = self.rounds + count
-        # The gate sees no round past the horizon: that is what its budget is planned for.
-        stop = max(self.rounds, min(end, self._horizon))
-        self._runner.advance(rounds, self.rounds, stop)
-        if stop < end:
-            self._runner.count_late(rounds.between(stop, end))
-        self.rounds = end
+    def _route(self, user: object) -> int:
+        """Return what routes a round of a user to its tree."""
+        self._need_users(user is not None)
+        route = user_number(user)
+        if route == NO_USER:
+            raise BadExample("the round has no user")
+        return route
+
+    def _need_users(self, given: bool) -> None:
+        """Refuse users where the plan has none, and their absence where it has."""
+        if given != (self._unit == "user"):
+            needs = "takes no users" if given else "requires the user of each round"
+            raise BadExample(f"a learner with unit={self._unit!r} {needs}")
+
+    def _within_cap(self, route: int) -> bool:
+        """Count a user's round, and tell whether it is within the cap; both are public."""
+        if self._cap is None or route == NO_USER:
+            return True
+        # Counted whatever the row holds: who appears when is public, so the cap depends on that
+        # alone.
+        self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
+        self._unsaved.add(route)
+        return self._rounds_of[route] <= self._cap
 
     def _publish(self, number: int, rule: Hypothesis) -> None:
         """Record a release. The argument is the rounds before it."""
@@ -433,175 +467,3 @@ class PrivateLearner(ForwardOnly, ABC):
         # Ties by the rule itself: the trace must not depend on the order in which trees voted.
         top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
         return Sample(number, self.mistakes, tuple(top))
-
-
-class EventLearner(PrivateLearner):
-    """Protect one round, whoever it belongs to."""
-
-    def learn_one(self, x: object, y: object) -> None:
-        """Learn one labelled example."""
-        x, answer = self._read_row(x), label(y)
-        self._enter()
-        self._pass(x, answer, self.rounds)
-
-    def skip_one(self) -> None:
-        """Pass a null round: it uses up its number, and nothing is learned."""
-        self._enter()
-        self._pass(None, None, self.rounds)
-
-    def learn_many(self, X: Any, y: object, *, bad_rows: BadRows = "refuse") -> None:
-        """Learn a batch of labelled examples, as if one after the other."""
-        learn_parts(self.cls, X, y, None, partial(self._learn_batch, bad_rows))
-
-    def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
-        """Learn one batch, all of it or nothing."""
-        self.learn(read_rounds(self.cls, X, y, None, bad_rows))
-
-    def learn(self, rounds: Rounds) -> None:
-        """Learn rounds that a schema has read for this class."""
-        self._enter()
-        self._pass_many(rounds.batch, rounds.answers, rounds.usable)
-
-
-class RemoteRows(Protocol):
-    """Describe consecutive remote rows, as far as a learner needs to know them."""
-
-    @property
-    def count(self) -> int:
-        """Return how many rows there are."""
-
-    @property
-    def has_users(self) -> bool:
-        """Tell whether each row has a user."""
-
-    def routes(self) -> Numbers:
-        """Return the number of each row's user, which is public."""
-
-    def numbered(self, first: int, within: Mask | None) -> RoundBatch:
-        """Return the rows as rounds."""
-
-    def null_rounds(self, within: Mask | None) -> int:
-        """Return how many of the rows are null rounds."""
-
-
-class UserPlan(LearnerPlan, Protocol):
-    """Describe a plan that says what is protected."""
-
-    @property
-    def unit(self) -> Unit:
-        """Return what is protected: one round, or all rounds of a user."""
-
-    @property
-    def cap(self) -> int | None:
-        """Return how many rounds of a user count; None is no limit."""
-
-
-class UserLearner(PrivateLearner):
-    """Protect one round, or all rounds of a user, as the plan says."""
-
-    plan: UserPlan
-
-    def __init__(self, cls: HypothesisClass, rule: Hypothesis, horizon: int) -> None:
-        super().__init__(cls, rule, horizon)
-        self._rounds_of: dict[int, int] = {}
-        self._unsaved: set[int] = set()
-
-    def learn_one(self, x: object, y: object, user: object = None) -> None:
-        """Learn one labelled example."""
-        x, answer = self._read_one(x, y)
-        if user is None and self.plan.unit == "event":
-            # The common case, without users and caps.
-            self._enter()
-            self._pass(x, answer, self.rounds)
-        else:
-            self._one(x, answer, self._route(user))
-
-    def _read_one(self, x: object, y: object) -> tuple[object, bool]:
-        """Return a row as it is learned, and its label."""
-        return self._read_row(x), y if y is True or y is False else label(y)
-
-    def skip_one(self, user: object = None) -> None:
-        """Pass a null round: it uses up its number, and nothing is learned."""
-        if user is not None:
-            self._need_users(True)
-        self._one(None, None, int(user_numbers([user])[0]))
-
-    def _one(self, x: object, y: bool | None, route: int) -> None:
-        """Learn one round, or pass it if its user's cap is reached."""
-        self._enter()
-        # Null rounds count against the cap too: who appears when is public, the label is not.
-        if self.plan.cap is not None and not self._within_cap(route):
-            self.beyond_cap += y is not None
-            y = None
-        self._pass(x, y, route)
-
-    def learn_many(
-        self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
-    ) -> None:
-        """Learn a batch of labelled examples, as if one after the other."""
-        learn_parts(self.cls, X, y, users, partial(self._learn_batch, bad_rows))
-
-    def _learn_batch(self, bad_rows: BadRows, X: Any, y: object, users: Any) -> None:
-        """Learn one batch, all of it or nothing."""
-        self.learn(read_rounds(self.cls, X, y, users, bad_rows))
-
-    def learn(self, rounds: Rounds) -> None:
-        """Learn rounds that a schema has read for this class."""
-        # Refused before `_enter`: a refusal must leave the learner as it was.
-        self._need_users(rounds.users is not None)
-        self._enter()
-        usable = rounds.usable
-        if rounds.users is not None and self.plan.cap is not None:
-            within = np.fromiter(map(self._within_cap, rounds.users.tolist()), dtype=bool)
-            self.beyond_cap += int((usable & ~within).sum())
-            usable = usable & within
-        self._pass_many(rounds.batch, rounds.answers, usable, rounds.users)
-
-    def learn_remote(self, rows: RemoteRows) -> None:
-        """Learn remote rows, as if one by one. Rows that cannot be read are null rounds."""
-        self._need_users(rows.has_users)
-        self._enter()
-        # Who is within the cap is public, so it is decided here and not where the rows are.
-        within = None
-        if self.plan.cap is not None:
-            within = np.fromiter(map(self._within_cap, rows.routes().tolist()), dtype=bool)
-        self._pass_rounds(rows.numbered(self.rounds, within), rows.count)
-        nulls = rows.null_rounds(within)
-        self.null_rounds += nulls
-        if within is not None:
-            self.beyond_cap += nulls - rows.null_rounds(None)
-        self._under_way.release()
-
-    def _route(self, user: object) -> int:
-        """Return what routes a round to its tree: its own number, or its user's."""
-        if user is None and self.plan.unit == "event":
-            return self.rounds
-        self._need_users(user is not None)
-        route = user_number(user)
-        if route == NO_USER:
-            raise BadExample("the round has no user")
-        return route
-
-    def _need_users(self, given: bool) -> None:
-        """Refuse users where the plan has none, and their absence where it has."""
-        if given != (self.plan.unit == "user"):
-            needs = "takes no users" if given else "requires the user of each round"
-            raise BadExample(f"a learner with unit={self.plan.unit!r} {needs}")
-
-    def _within_cap(self, route: int) -> bool:
-        """Count a user's round, and tell whether it is within the cap; both are public."""
-        if self.plan.cap is None or route == NO_USER:
-            return True
-        # Counted whatever the row holds: who appears when is public, so the cap depends on that
-        # alone.
-        self._rounds_of[route] = self._rounds_of.get(route, 0) + 1
-        self._unsaved.add(route)
-        return self._rounds_of[route] <= self.plan.cap
-
-    def _unsaved_users(self) -> Mapping[int, int]:
-        found = {route: self._rounds_of[route] for route in sorted(self._unsaved)}
-        self._unsaved = set()
-        return found
-
-    def _load_users(self, users: Mapping[int, int]) -> None:
-        self._rounds_of = dict(users)

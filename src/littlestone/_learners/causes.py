@@ -18,7 +18,7 @@ from littlestone._classes.causes import Causes
 from littlestone._data.schema import readable_batch
 from littlestone._hypotheses.causes import outcome_of
 from littlestone._hypotheses.rules import NEVER
-from littlestone._learners.base import UserLearner
+from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.causes_plan import AUTO, CausesPlan
 from littlestone._learners.dpsoa import Engine, engine_of
@@ -30,7 +30,6 @@ from littlestone._learners.evidence import (
 )
 from littlestone._learners.outcomes import predicted_labels, read_outcome
 from littlestone._learners.plan_table import CHANGE_COST, given_plan
-from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.noise import Noise, SystemNoise
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class PrivateCauses(UserLearner):
+class PrivateCauses(PrivateLearner):
     """Learn privately which causes raise the rate of positives. Forward only.
 
     Requires: nothing of the stream. Promises: `guarantee`, for everything public (`hypothesis`,
@@ -124,8 +123,7 @@ class PrivateCauses(UserLearner):
         # The priors of a row's patterns sum to 1 for these counts only (Theorem 15).
         if plan.pattern_counts != " ".join(map(str, cls.pattern_counts)):
             raise BadParameter(f"rows of {cls!r} do not list {plan.pattern_counts} patterns")
-        self.plan, self.seed = plan, fresh_seed() if seed is None else seed
-        super().__init__(cls, NEVER, plan.horizon)
+        super().__init__(cls, plan, seed, NEVER)
         self._runner = CausesLoop(
             cls, plan, SystemNoise() if noise is None else noise, self._publish, self._watch
         )

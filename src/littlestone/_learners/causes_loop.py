@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.causes import Causes
+from littlestone._data.rounds import RoundBatch, UsableRounds
 from littlestone._hypotheses.causes import (
     OUTCOME,
     Cause,
@@ -46,7 +47,6 @@ from littlestone._learners.evidence import (
     window_from_json,
 )
 from littlestone._learners.loop import BallotWatcher, Loop, Publish
-from littlestone._learners.rounds import RoundBatch, UsableRounds
 from littlestone._privacy.causes import (
     ADD,
     CausesMechanism,

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from littlestone._data.rounds import Numbers, UsableRounds
 from littlestone._hypotheses.causes import Cause, match_counts, own_causes
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.epoch_rows import ColumnsOfRows, PatternIndex
-from littlestone._learners.rounds import Numbers, UsableRounds
 
 
 class CodedRounds(NamedTuple):

@@ -16,12 +16,11 @@ from typing import Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._learners.base import Checkpoint, UserLearner
+from littlestone._learners.base import Checkpoint, PrivateLearner
 from littlestone._learners.forest import Forest, Root
 from littlestone._learners.loop import LARGEST_WINDOW, VotesLoop
 from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import delta_warning, given_plan
-from littlestone._learners.tree import fresh_seed
 from littlestone._learners.tuning import fallbacks_of, missing_from
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.noise import Noise, SystemNoise
@@ -70,7 +69,7 @@ def engine_of(given: "str | Engine | None") -> Engine:
 MOST_LEAVES = 10**7
 
 
-class DPSOA(UserLearner):
+class DPSOA(PrivateLearner):
     """Learn online and privately. Forward only: it cannot be copied or pickled.
 
     Privacy holds for every stream, also one chosen in reaction to the published rules, and the
@@ -137,15 +136,14 @@ class DPSOA(UserLearner):
     ) -> None:
         checked_class(cls)
         needed = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-        self.plan = given_plan(Plan, cls, plan, needed, unit=unit, cap=cap)
-        self.seed = fresh_seed() if seed is None else seed
-        _warn_of_delta(self.plan)
-        _refuse_too_many_trees(self.plan)
+        plan = given_plan(Plan, cls, plan, needed, unit=unit, cap=cap)
+        _warn_of_delta(plan)
+        _refuse_too_many_trees(plan)
         # The first rule reads no data, so publishing it costs nothing.
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
-        super().__init__(cls, rule, self.plan.horizon)
+        super().__init__(cls, plan, seed, rule)
         noise = SystemNoise() if noise is None else noise
         self._runner = self._begin(rule, noise, watched, engine_of(engine))
 
@@ -177,8 +175,9 @@ class DPSOA(UserLearner):
             self._forest.publish(release.rule)
         super()._load_memory(saved)
 
-    def _load_users(self, users: Mapping[int, int]) -> None:
-        super()._load_users(users)
+    def resume(self, saved: Checkpoint) -> None:
+        """Load the state of a saved learner of the same class, plan and seed."""
+        super().resume(saved)
         self._note_published(self.hypothesis)
 
     def _publish(self, number: int, rule: Hypothesis) -> None:

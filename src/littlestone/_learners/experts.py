@@ -32,9 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._data.rounds import RoundBatch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.base import EventLearner, Release, StateData
+from littlestone._learners.base import PrivateLearner, Release, StateData
 from littlestone._learners.loop import Judged, Loop
 from littlestone._learners.plan_table import (
     AUTO_RATE,
@@ -46,7 +47,6 @@ from littlestone._learners.plan_table import (
     planned_epsilon,
     planned_horizon,
 )
-from littlestone._learners.rounds import RoundBatch
 from littlestone._learners.scores import MistakeCounts, index_key, mistake_counts
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
@@ -144,6 +144,9 @@ class ExpertsPlan(PlanTable):
     >>> plan.threshold, plan.check_every, plan.units
     (15, 4, 1)
     """
+
+    # No fields: users are not protected together.
+    unit, cap = "event", None
 
     made_for: str
     epsilon: Fraction
@@ -303,7 +306,7 @@ FIRST = b"first"
 FirstRule = Literal["drawn", "own"]
 
 
-class PrivateExperts(EventLearner):
+class PrivateExperts(PrivateLearner):
     """Learn privately from a finite class. Forward only: it cannot be copied or pickled.
 
     Requires: nothing of the stream. Promises: `guarantee`, which is (epsilon, 0), for every stream,
@@ -362,14 +365,14 @@ class PrivateExperts(EventLearner):
         counts = mistake_counts(cls)
         needed = {"epsilon": epsilon, "horizon": horizon}
         options = {"change_cost": change_cost, "min_rate": min_rate}
-        self.plan = given_plan(ExpertsPlan, cls, plan, needed, **options)
-        counts.costs = self.plan.costs
-        self.seed = fresh_seed() if seed is None else seed
-        rule = _first_rule(counts, first, self.seed)
-        super().__init__(cls, rule, self.plan.horizon)
-        gate = _gate(self.plan, counts.size, SystemNoise() if noise is None else noise)
-        loop = counts, gate, rule, self._publish, self._watch, self.plan.check_every
-        self._runner = ExpertsLoop(*loop, plan=self.plan)
+        plan = given_plan(ExpertsPlan, cls, plan, needed, **options)
+        counts.costs = plan.costs
+        seed = fresh_seed() if seed is None else seed
+        rule = _first_rule(counts, first, seed)
+        super().__init__(cls, plan, seed, rule)
+        gate = _gate(plan, counts.size, SystemNoise() if noise is None else noise)
+        loop = counts, gate, rule, self._publish, self._watch, plan.check_every
+        self._runner = ExpertsLoop(*loop, plan=plan)
 
 
 class ExpertsLoop(Loop):

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone._classes.base import kinds_of, predict_row
+from littlestone._data.rounds import Numbers, RoundBatch, UsableRounds
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import Release, StateData
-from littlestone._learners.rounds import Numbers, RoundBatch, UsableRounds
 from littlestone._learners.tuning import fallbacks_of, is_narrower
 from littlestone._privacy.settling import Settling
 from littlestone.errors import BadExample

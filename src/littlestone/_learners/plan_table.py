@@ -92,6 +92,9 @@ class PlanTable(ABC):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     epsilon: Fraction
     horizon: int
+    # What is protected, and how many rounds of a user count.
+    unit: Unit
+    cap: int | None
 
     def _check_fields(self, positives: Iterable[str], counts: Iterable[str]) -> None:
         """Make positive numbers exact, and refuse counts below 1."""
@@ -114,10 +117,9 @@ class PlanTable(ABC):
     def lines(self) -> Iterator[PlanLine]:
         """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
         pair = f"epsilon {float(self.epsilon):g}, delta {float(getattr(self, 'delta', 0)):g}"
-        unit, cap = getattr(self, "unit", "event"), getattr(self, "cap", None)
-        yield PlanLine("privacy: proved", pair, f"replace-one, per {unit}; any stream")
-        if cap is not None:
-            yield PlanLine("rounds a user", f"at most {cap}", "later ones are null rounds")
+        yield PlanLine("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
+        if self.cap is not None:
+            yield PlanLine("rounds a user", f"at most {self.cap}", "later ones are null rounds")
         yield from (PlanLine(*line) for line in self._own_lines())
         yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
         yield from (PlanLine("utility: heuristic", *line) for line in self._forecast())

@@ -17,7 +17,7 @@ from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._classes.causes import Causes
 from littlestone._classes.rules import Rules
 from littlestone._display import facts
-from littlestone._learners.base import LearnerPlan, PrivateLearner
+from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.causes_plan import CausesPlan
@@ -26,6 +26,7 @@ from littlestone._learners.experts import ExpertsPlan, PrivateExperts
 from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import (
     CHANGE_COST,
+    PlanTable,
     check_unit,
     planned_delta,
     planned_epsilon,
@@ -65,14 +66,14 @@ class LearnerEntry:
         """Return the name of the learner's class, which a store keeps."""
         return self.learner.__name__
 
-    def make_plan(self, terms: Terms) -> LearnerPlan:
+    def make_plan(self, terms: Terms) -> PlanTable:
         """Plan for a private learner."""
         assert self.plan is not None, "a learner without a plan is not private"
         taken = {name: getattr(terms, name) for name in self.takes}
-        plan: LearnerPlan = self.plan.practical(terms.cls, **taken)
+        plan: PlanTable = self.plan.practical(terms.cls, **taken)
         return plan
 
-    def make(self, cls: HypothesisClass, plan: LearnerPlan | None = None, **options: Any) -> Any:
+    def make(self, cls: HypothesisClass, plan: PlanTable | None = None, **options: Any) -> Any:
         """Make the learner; what it has no use for is left out."""
         if not self.private:
             return self.learner(cls)
@@ -141,7 +142,7 @@ class LearnerChoice(NamedTuple):
     """Hold a plan, the learner that it is for, and why that one."""
 
     learner_name: str
-    plan: LearnerPlan
+    plan: PlanTable
     why: str
 
     @property

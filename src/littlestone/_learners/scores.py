@@ -28,12 +28,12 @@ from littlestone._classes.grids import Edges, Grid, OnPoints
 from littlestone._classes.intervals import Intervals
 from littlestone._classes.thresholds import Cuts
 from littlestone._classes.union import Complement
+from littlestone._data.rounds import Numbers
 from littlestone._hypotheses.compare import Number, number_of
 from littlestone._hypotheses.rows import Batch, Column, Kind, column_of
 from littlestone._hypotheses.rules import Hypothesis, negation, truths
 from littlestone._hypotheses.values import Mask, Plain, key_of
 from littlestone._learners.base import ChangedState, StateData
-from littlestone._learners.rounds import Numbers
 from littlestone.errors import TooLarge
 
 Indices = npt.NDArray[np.int64]

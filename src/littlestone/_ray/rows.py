@@ -24,7 +24,15 @@ from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._data.locations import Location
 from littlestone._data.readers import BEGINNING, RowReader, open_table_rows
-from littlestone._data.rounds import BadRow, BadStream, Checksums, Rounds, Start
+from littlestone._data.rounds import (
+    BadRow,
+    BadStream,
+    Checksums,
+    Numbers,
+    Rounds,
+    Start,
+    UsableRounds,
+)
 from littlestone._data.schema import Schema, file_schema
 from littlestone._data.tables import TableFile, rounds_of_table
 from littlestone._hypotheses.causes import Cause
@@ -33,12 +41,6 @@ from littlestone._hypotheses.values import Mask
 from littlestone._learners.coded_rounds import CodedRounds
 from littlestone._learners.epoch_rows import ColumnsOfRows, PatternIndex
 from littlestone._learners.forest import Routes, trees_of
-from littlestone._learners.rounds import (
-    Learnable,
-    Numbers,
-    UsableRounds,
-    usable_rounds,
-)
 from littlestone._learners.tree import Indices
 from littlestone._ray.cluster import Ray, ray_data, task_errors
 
@@ -141,17 +143,12 @@ def block_from_table(schema: Schema, table: Any, where: TableSlice) -> Rounds:
     return rounds_of_table(schema, slice_table(table, where), where.row)
 
 
-def rounds_of(block: Rounds, first: int) -> UsableRounds:
-    """Return the rows of a block that can be read, as rounds."""
-    return usable_rounds(block.batch, block.answers, block.usable, first, block.users)
-
-
 def evaluate_rule(
     schema: Schema, table: Any, where: TableSlice, rule: Hypothesis, summed: bool
 ) -> RuleErrors:
     """Return the mistakes of a rule in some rows."""
     block = block_from_table(schema, table, where)
-    rounds = rounds_of(block, 0)
+    rounds = block.numbered(0)
     wrong = rounds.wrong(schema.cls, rule)
     routes = None
     if schema.user is not None:
@@ -166,7 +163,7 @@ def code_rows(
     """Return what the causes learner reads of some rows."""
     assert isinstance(schema.cls, Causes), "other classes have no learner of causes"
     block = block_from_table(schema, table, where)
-    rounds = CodedRounds.of(rounds_of(block, 0), causes, PatternIndex(schema.cls))
+    rounds = CodedRounds.of(block.numbered(0), causes, PatternIndex(schema.cls))
     usable = np.zeros(len(block), dtype=bool)
     usable[rounds.number] = True
     return CodedBlock(
@@ -202,8 +199,7 @@ def fetch_rows(
     schema: Schema, table: Any, where: TableSlice, first: int, within: Mask | None
 ) -> UsableRounds:
     """Return the rows as rounds."""
-    rounds = rounds_of(block_from_table(schema, table, where), first)
-    return rounds if within is None else rounds.taken(within[rounds.number - first])
+    return block_from_table(schema, table, where).numbered(first, within)
 
 
 class StoredRows(NamedTuple):
@@ -218,7 +214,7 @@ class StoredRows(NamedTuple):
 
     def rounds(self, schema: Schema) -> UsableRounds:
         """Return the rows as rounds."""
-        some = rounds_of(rounds_of_table(schema, self.table, 0), 0)
+        some = rounds_of_table(schema, self.table, 0).numbered(0)
         number = self.number[some.number]
         return some._replace(number=number, route=number if schema.user is None else some.route)
 
@@ -241,7 +237,7 @@ def scatter(
         whole = whole.taken(np.flatnonzero(within))
     route = whole.number
     if schema.user is not None:  # the user decides the tree, so the rows must be decoded
-        read = rounds_of(rounds_of_table(schema, whole.table, 0), 0)
+        read = rounds_of_table(schema, whole.table, 0).numbered(0)
         whole, route = whole.taken(read.number), read.route
     trees = share.trees_of(route)
     active = share.active[trees]
@@ -424,11 +420,6 @@ class RemoteParquetBlock:
         return self._where.size
 
     @property
-    def count(self) -> int:
-        """Return the number of rows."""
-        return self._where.size
-
-    @property
     def has_users(self) -> bool:
         """Return whether a column names users."""
         return self._source.schema.user is not None
@@ -498,7 +489,7 @@ class RemoteParquetBlock:
         """Implement `RowSpan.nulls`."""
         return self._any_result().nulls
 
-    def null_rounds(self, within: Mask | None) -> int:
+    def null_rounds(self, within: Mask | None = None) -> int:
         """Return how many rows cannot be read, or are not within a cap. Private."""
         return self.nulls if within is None else len(self) - int((within & self._read()[1]).sum())
 
@@ -515,7 +506,7 @@ class RemoteParquetBlock:
         """Implement `RowSpan.sums`."""
         return self._any_result().sums
 
-    def numbered(self, first: int, within: Mask | None) -> "RemoteRounds":
+    def numbered(self, first: int, within: Mask | None = None) -> "RemoteRounds":
         """Return the rows as rounds from `first` on."""
         return RemoteRounds(self, first, within, first, first + len(self))
 
@@ -598,7 +589,7 @@ class RemoteRounds:
             part = part.taken(self._within[part.number])
         return part._replace(number=self._first + part.number)
 
-    def update(self, memory: Learnable) -> None:
+    def update(self, memory: object) -> None:
         """Let a forest in shards learn the rounds, where they are."""
         if not isinstance(memory, LearnsRemotely):
             raise TypeError("remote rows require a forest on the cluster")

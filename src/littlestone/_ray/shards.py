@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, predict_rows
+from littlestone._data.rounds import UsableRounds
 from littlestone._data.schema import Schema
 from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import ChangedState, StateData
 from littlestone._learners.forest import EpochStart, Forest, Root, Routes
-from littlestone._learners.rounds import UsableRounds
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import ClusterLost, Ray, task_cause
 from littlestone._ray.rows import RemoteRounds, ShardRequest, StoredRows

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from littlestone._hypotheses.causes import Cause, causes_of
 from littlestone._hypotheses.rules import Constant, Hypothesis
-from littlestone._learners.base import LearnerPlan
 from littlestone._learners.causes_plan import (
     AUTO,
     LEAST_RATE,
@@ -18,6 +17,7 @@ from littlestone._learners.causes_plan import (
     auto_min_rate,
 )
 from littlestone._learners.evidence import Evidence, Rate, Window, base_rate, evidence_of
+from littlestone._learners.plan_table import PlanTable
 
 HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift")
 # The length of the bar of a rate of 100 %.
@@ -94,7 +94,7 @@ class CausesSummary(NamedTuple):
 
 
 def summary_of(
-    plan: LearnerPlan, windows: Sequence[Window], rule: Hypothesis
+    plan: PlanTable, windows: Sequence[Window], rule: Hypothesis
 ) -> CausesSummary | None:
     """Summarise what a learner has published; None if it is no learner of causes."""
     if not isinstance(plan, CausesPlan):

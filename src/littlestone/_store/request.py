@@ -8,8 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import parse_spec
 from littlestone._data.kafka import is_topic
-from littlestone._data.rounds import Rounds, RowSpan
-from littlestone._learners.base import PrivateLearner, RemoteRows
+from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.evidence import Window
 from littlestone._learners.plan_table import CHANGE_COST
@@ -147,18 +146,6 @@ def choose_learner(
     return choose(task.terms(horizon, cls))
 
 
-class RemoteBlock(RowSpan, RemoteRows, Protocol):
-    """Describe consecutive rows that are on a cluster."""
-
-
-@runtime_checkable
-class RemoteLearner(Protocol):
-    """Describe a learner that can learn remote rows."""
-
-    def learn_remote(self, rows: RemoteRows) -> None:
-        """Learn remote rows, as if one by one."""
-
-
 @runtime_checkable
 class WindowedLearner(Protocol):
     """Describe a learner that releases counts of windows of rounds."""
@@ -182,12 +169,3 @@ def end_window(learner: PrivateLearner) -> None:
     """End the present window of a learner that has windows."""
     if isinstance(learner, WindowedLearner):
         learner.end_window()
-
-
-def learn_block(learner: PrivateLearner, block: Rounds | RemoteBlock) -> None:
-    """Learn some rows; those that the class cannot read are null rounds."""
-    if not isinstance(block, Rounds):
-        assert isinstance(learner, RemoteLearner), "an engine was checked when it was made"
-        learner.learn_remote(block)
-        return
-    learner.learn(block)

@@ -23,7 +23,7 @@ from littlestone._data.schema import file_schema
 from littlestone._data.topic import Position, TopicRows, position_from_json
 from littlestone._learners.base import PrivateLearner
 from littlestone._store.files import BadStore
-from littlestone._store.request import LearnRequest, RemoteBlock
+from littlestone._store.request import LearnRequest
 
 FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
 MOST_BAD_ROWS = 20
@@ -68,7 +68,7 @@ def source_from_json(data: Mapping[str, Any]) -> Source:
     return source if topic is None else source._replace(topic=position_from_json(topic))
 
 
-def parts(block: Rounds | RemoteBlock, rounds: int) -> Iterator[Rounds | RemoteBlock]:
+def parts(block: RowSpan, rounds: int) -> Iterator[RowSpan]:
     """Yield a block in parts: short ones while the stream is young, so that there is progress."""
     if not isinstance(block, Rounds):
         yield from [block] if len(block) else []
@@ -192,7 +192,7 @@ def _name_in_words(name: str) -> str:
 
 def all_rows(
     rows: RowReader[Any], learner: PrivateLearner, bad: list[BadRow]
-) -> Iterator[tuple[Rounds | RemoteBlock, None]]:
+) -> Iterator[tuple[RowSpan, None]]:
     """Yield all rows of a file, in parts, with no place to go on from: nothing is stored."""
     for block in rows:
         for part in parts(block, learner.rounds):
@@ -213,7 +213,7 @@ def new_rows(
     *,
     bad: list[BadRow],
     tell: Callable[[str], None],
-) -> Iterator[tuple[Rounds | RemoteBlock | None, Source]]:
+) -> Iterator[tuple[RowSpan | None, Source]]:
     """Yield the rows of a file that were not learned yet, each part with how far it is then."""
     is_same = source.identity is not None and rows.identity(source.rows) == source.identity
     # Of a file that is not the same one, the rows are counted from its beginning.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._data.rounds import Rounds
+from littlestone._data.rounds import RowSpan
 from littlestone._learners.base import Checkpoint, PrivateLearner, Release
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.dpsoa import Engine
@@ -57,10 +57,8 @@ from littlestone._store.files import (
 )
 from littlestone._store.request import (
     LearnRequest,
-    RemoteBlock,
     StreamTerms,
     end_window,
-    learn_block,
     windows_of,
 )
 from littlestone._store.serialization import (
@@ -109,7 +107,7 @@ class Receipt(NamedTuple):
 class KeyedBatch(NamedTuple):
     """Hold rows to be learned, the key that names them, and a digest that identifies them."""
 
-    block: Rounds | RemoteBlock
+    block: RowSpan
     key: str | None = None
     digest: bytes = b""
 
@@ -239,7 +237,7 @@ class Store(ForwardOnly):
 
     def learn(
         self,
-        block: Rounds | RemoteBlock,
+        block: RowSpan,
         *,
         key: str | None = None,
         digest: bytes = b"",
@@ -249,7 +247,7 @@ class Store(ForwardOnly):
 
         Parameters
         ----------
-        block : Rounds or RemoteBlock
+        block : RowSpan
             The rows. Those that are null rounds already stay null rounds.
         key : str, optional
             Names the rows: with a key that is known they are not learned again.
@@ -305,12 +303,12 @@ class Store(ForwardOnly):
         self._fold_in()
         return receipts
 
-    def _take(self, block: Rounds | RemoteBlock, rounds: int) -> Receipt:
+    def _take(self, block: RowSpan, rounds: int) -> Receipt:
         """Learn a block after so many rounds, to be committed."""
         if self.learner.rounds != rounds:
             raise BadStore(f"{self.path}: a batch was cut short: open the file again")
         nulls = self.learner.null_rounds
-        learn_block(self.learner, block)
+        self.learner.learn(block)
         return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
 
     def _commit(self) -> None:

@@ -33,14 +33,14 @@ from littlestone._classes.base import (
     learn_row,
     predict_rows,
 )
+from littlestone._data.rounds import Numbers, RoundBatch, UsableRounds
 from littlestone._hypotheses.rows import Batch, as_batch, packed, row_of, unpacked
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, decode, encode
-from littlestone._learners.base import ChangedState, EventLearner, StateData
+from littlestone._learners.base import ChangedState, PrivateLearner, StateData
 from littlestone._learners.loop import BallotWatcher, Publish, Runner
 from littlestone._learners.plan_table import PlanTable, planned_delta, planned_epsilon
-from littlestone._learners.rounds import Numbers, RoundBatch, UsableRounds
-from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
+from littlestone._learners.tree import Purpose, below, random_bits
 from littlestone._learners.tuning import Selection
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.noise import Noise, SystemNoise
@@ -192,6 +192,9 @@ class EveryRoundPlan(PlanTable):
     (491, 681, False)
     """
 
+    # No fields: users are not protected together.
+    unit, cap = "event", None
+
     epsilon: Fraction
     delta: Fraction
     horizon: int
@@ -314,7 +317,7 @@ class EveryRoundRunner(Runner):
         self._watch(number + 1, self.forest.votes, changed)
 
 
-class AdaptiveDPSOA(EventLearner):
+class AdaptiveDPSOA(PrivateLearner):
     """Learn with a release at every round (Theorem 4.2). Forward only.
 
     Takes O(t) per round: for streams of some 10^4 rounds. Privacy holds for every stream, also an
@@ -366,23 +369,22 @@ class AdaptiveDPSOA(EventLearner):
         noise: Noise | None = None,
     ) -> None:
         checked_class(cls)
-        self.plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
-        self.seed = fresh_seed() if seed is None else seed
+        plan = EveryRoundPlan.of(epsilon, delta, horizon, trees=trees)
         # The first rule reads no data, so publishing it costs nothing.
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
-        super().__init__(cls, rule, horizon)
+        super().__init__(cls, plan, seed, rule)
         gate = EveryCheck(
             SystemNoise() if noise is None else noise,
-            epsilon=self.plan.epsilon,
-            delta=self.plan.delta,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
             releases=horizon,
             published=rule.key,
         )
-        forest = Prefix(cls, self.plan.trees, self.seed, fresh=self.fresh)
+        forest = Prefix(cls, plan.trees, self.seed, fresh=self.fresh)
         self._runner = EveryRoundRunner(
-            cls, forest, gate, rule, self.plan.first, self._publish, self._watch
+            cls, forest, gate, rule, plan.first, self._publish, self._watch
         )
 
 

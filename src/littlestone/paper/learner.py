@@ -11,14 +11,13 @@ import warnings
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._data.rounds import RoundBatch, UsableRounds
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._learners.base import UserLearner
+from littlestone._learners.base import PrivateLearner
 from littlestone._learners.forest import Forest
 from littlestone._learners.loop import BallotWatcher, Publish, Runner
 from littlestone._learners.plan_table import delta_warning
-from littlestone._learners.rounds import RoundBatch, UsableRounds
-from littlestone._learners.tree import fresh_seed
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
 from littlestone.paper.gates import HistSparse
@@ -73,7 +72,7 @@ class SingleForestRunner(Runner):
         self._watch(number + 1, self.forest.votes, fired)
 
 
-class PaperDPSOA(UserLearner):
+class PaperDPSOA(PrivateLearner):
     """Learn as Algorithms 1 and 2 do. Forward only: it cannot be copied or pickled.
 
     Privacy holds for every stream, also one chosen in reaction to the published rules. After
@@ -106,14 +105,13 @@ class PaperDPSOA(UserLearner):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        self.plan, self.seed = plan, fresh_seed() if seed is None else seed
         if (warning := delta_warning(plan.delta, plan.horizon)) is not None:
             warnings.warn(warning, stacklevel=2)
         # h_1 = A(empty) reads no data, so publishing it costs nothing.
         rule = checked_class(cls).hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
-        super().__init__(cls, rule, plan.horizon)
+        super().__init__(cls, plan, seed, rule)
         forest = Forest(cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
         gate = plan.gate(SystemNoise() if noise is None else noise, rule.key)
         self._runner = SingleForestRunner(
