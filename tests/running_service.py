@@ -14,7 +14,10 @@ from typing import Any
 
 import httpx
 
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import file_schema
 from littlestone._service.app import make_app
+from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits
 from littlestone._service.server import Certificate, HttpServer, listening_socket
 from littlestone._service.service import Service
@@ -39,6 +42,13 @@ def begun(path: Path, task: LearnRequest = TASK) -> Store:
 def opened(path: Path, task: LearnRequest = TASK) -> Store:
     """The store at a path, begun if need be."""
     return open_store(path) if path.exists() else begun(path, task)
+
+
+def block_of(store: Store, rows: list[dict[str, Any]]) -> Rounds:
+    """Rows as the service gives them to its writer."""
+    terms = store.about.terms
+    schema = file_schema(store.cls, terms.label, terms.user)
+    return parse_block(json.dumps(rows).encode(), "json", schema, Limits())
 
 
 def known_tokens(path: Path) -> Tokens:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from incidents import CAUSE, CAUSES, evidence_of, incident, with_evidence
-from littlestone._data.rounds import Rounds
-from littlestone._data.schema import file_schema
 from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.evidence import (
@@ -20,21 +18,14 @@ from littlestone._learners.evidence import (
     window_from_json,
 )
 from littlestone._learners.evidence import evidence_of as estimate_evidence
-from littlestone._service.bodies import parse_block
-from littlestone._service.limits import Limits
 from littlestone._service.tokens import Role
-from littlestone._store.store import Published, Store, read_store
-from running_service import begun, events, running
+from littlestone._store.store import Published, read_store
+from running_service import begun, block_of, events, running
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]
 FIGURES = (
     "counted_from", "counted_to", "events", "positives", "rate", "low", "high", "base_rate", "lift"
 )  # fmt: skip
-
-
-def block_of(store: Store, rows: list[dict[str, Any]]) -> Rounds:
-    schema = file_schema(store.cls, store.about.terms.label, store.about.terms.user)
-    return parse_block(json.dumps(rows).encode(), "json", schema, Limits())
 
 
 def test_everybody_reads_the_evidence_that_was_committed(tmp_path: Path) -> None:

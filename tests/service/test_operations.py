@@ -3,13 +3,13 @@
 import json
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,28 +141,6 @@ def test_ready_looks_at_writer_and_disk_and_live_does_not(tmp_path: Path) -> Non
         served.service.writer.stop()
         assert statuses(served) == [200, 503]
         assert "stopping" in served.get("/ready").json()["error"]
-
-
-# Logs.
-
-
-def test_logs_are_json_and_hold_nothing_of_the_data(tmp_path: Path) -> None:
-    with process(tmp_path, *BEGIN, "--log-format", "json") as served:
-        bad = [{"merchant": CANARY, "fraud": CANARY}]
-        keyed = served.feeder | {"Idempotency-Key": CANARY}
-        for query, status in (("?bad_rows=null", 200), (f"?note={CANARY}", 422)):
-            answer = served.client.post(f"/rounds{query}", json=bad, headers=keyed)
-            assert answer.status_code == status
-        served.client.get("/private/trace", headers=served.operator)
-        _, _, errors = served.stop()
-    lines = [json.loads(line) for line in errors.splitlines()]
-    assert all({"time", "level", "message"} <= line.keys() for line in lines)
-    told = [(line["method"], line["path"], line["status"]) for line in lines if "path" in line]
-    assert told == [
-        ("POST", "/rounds", 200), ("POST", "/rounds", 422), ("GET", "/private/trace", 200)
-    ]  # fmt: skip
-    for secret in (CANARY, *served.tokens.values()):
-        assert secret not in errors
 
 
 # The audit log.
@@ -353,49 +331,48 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, P
     return [certificate(folder, name) for name in ("one", "other")]
 
 
-def test_rounds_and_events_go_over_tls(
-    tmp_path: Path, certificates: list[tuple[Path, Path]]
-) -> None:
-    with running(tmp_path / "run.db", tls=Certificate(*certificates[0])) as served:
-        assert served.url.startswith("https")
-        assert served.feed(events(4000)).json()["rounds"] == 4000
-        with served.watching() as found:
-            assert next(found)[2]["rounds"] == 4000
-        at = "127.0.0.1", int(served.url.rpartition(":")[2])
+@pytest.fixture(scope="module")
+def secure(
+    tmp_path_factory: pytest.TempPathFactory, certificates: list[tuple[Path, Path]]
+) -> Iterator[Running]:
+    """A service over TLS, beside more connections without a handshake than it may serve.
 
-        def version(most: ssl.TLSVersion) -> str | None:
-            """What is agreed on with a client that would take anything up to a version."""
-            context = ssl.create_default_context(cafile=certificates[0][0])
-            context.set_ciphers("ALL:@SECLEVEL=0")
-            with warnings.catch_warnings(action="ignore"):  # Python would not have it either
-                context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, most
-            with (
-                socket.create_connection(at) as raw,
-                context.wrap_socket(raw, server_hostname="127.0.0.1") as secure,
-            ):
-                return secure.version()
-
-        assert version(ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
-        assert version(ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
-        with pytest.raises(ssl.SSLError):
-            version(ssl.TLSVersion.TLSv1_1)
-        with pytest.raises(httpx.TransportError):  # without TLS nothing is answered
-            httpx.get(served.url.replace("https", "http"))
-        assert served.get("/hypothesis").status_code == 200
-
-
-def test_connections_without_a_handshake_hold_up_nobody(
-    tmp_path: Path, certificates: list[tuple[Path, Path]]
-) -> None:
-    """More of them than connections that may be served; granian closes them after ten seconds."""
-    limits = Limits(connections=8, rate=1e6)
-    with running(tmp_path / "run.db", limits=limits, tls=Certificate(*certificates[0])) as served:
+    granian closes them after ten seconds, in which other tests run.
+    """
+    path, limits = tmp_path_factory.mktemp("secure") / "run.db", Limits(connections=8, rate=1e6)
+    with running(path, limits=limits, tls=Certificate(*certificates[0])) as served:
         silent = [served.raw() for _ in range(40)]
-        assert served.get("/live").status_code == 200
+        yield served
         for raw in silent:
             with raw:
                 assert raw.recv(1) == b""
         assert served.get("/live").status_code == 200
+
+
+def test_rounds_and_events_go_over_tls_beside_connections_without_a_handshake(
+    secure: Running, certificates: list[tuple[Path, Path]]
+) -> None:
+    assert secure.url.startswith("https")
+    assert secure.feed(events(4000)).json()["rounds"] == 4000
+    with secure.watching() as found:
+        assert next(found)[2]["rounds"] == 4000
+
+    def version(most: ssl.TLSVersion) -> str | None:
+        """What is agreed on with a client that would take anything up to a version."""
+        context = ssl.create_default_context(cafile=certificates[0][0])
+        context.set_ciphers("ALL:@SECLEVEL=0")
+        with warnings.catch_warnings(action="ignore"):  # Python would not have it either
+            context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, most
+        with secure.raw() as raw, context.wrap_socket(raw, server_hostname="127.0.0.1") as agreed:
+            return agreed.version()
+
+    assert version(ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
+    assert version(ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
+    with pytest.raises(ssl.SSLError):
+        version(ssl.TLSVersion.TLSv1_1)
+    with pytest.raises(httpx.TransportError):  # without TLS nothing is answered
+        httpx.get(secure.url.replace("https", "http"))
+    assert secure.get("/hypothesis").status_code == 200
 
 
 def test_a_certificate_is_renewed_without_a_restart(
@@ -498,13 +475,15 @@ def test_an_upgrade_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None
                 for thread in threads:
                     thread.start()
                 port = str(served.client.base_url.port)
-            more_is_acknowledged()
-            if number == 1:
-                over.set()
-                for thread in threads:
-                    thread.join()
-            code, _, errors = served.stop()
-            assert code == 0, errors
+            with served.client.stream("GET", "/events") as watched:
+                more_is_acknowledged()
+                if number == 1:
+                    over.set()
+                    for thread in threads:
+                        thread.join()
+                code, out, errors = served.stop()
+                list(watched.iter_lines())  # the stream was ended, not cut
+            assert (code, "what was acknowledged is in the file" in out) == (0, True), errors
     firsts = sorted(receipt["first"] for receipt in acknowledged)
     assert firsts == [1 + 20 * n for n in range(len(firsts))]  # each once, and no gap
     assert read_store(tmp_path / "run.db").published.rounds == 20 * len(firsts)

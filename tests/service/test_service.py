@@ -17,7 +17,6 @@ from queue import SimpleQueue
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,7 +26,6 @@ from effort import scaled
 from littlestone._classes.sets import Points
 from littlestone._classes.thresholds import Thresholds
 from littlestone._data.readers import open_rows
-from littlestone._data.rounds import Rounds
 from littlestone._data.schema import file_schema
 from littlestone._service import routes, server
 from littlestone._service.bodies import BodyFormat, parse_block, parse_examples
@@ -38,7 +36,7 @@ from littlestone._service.writer import PublicState, Writer
 from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import LearnRequest
 from littlestone._store.store import KeyConflict, KeyedBatch, Receipt, Store, open_store, read_store
-from running_service import TOKENS, Running, bearing, begun, events, running, until
+from running_service import TOKENS, Running, bearing, begun, block_of, events, running, until
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]
 SCORES = LearnRequest(
@@ -169,9 +167,7 @@ def test_many_retries_at_once_are_one_batch(tmp_path: Path) -> None:
 
 def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: Path) -> None:
     with begun(tmp_path / "run.db") as store:
-        before = store._db.total_changes
-        columns = {"merchant": np.array(["a", "b"], dtype=object)}
-        block = Rounds(columns, np.array([1, 0], dtype=np.int32))
+        block = block_of(store, events(2))
         found = store.learn_all(
             [
                 KeyedBatch(block, "a"),
@@ -184,7 +180,6 @@ def test_batches_that_wait_are_committed_together_and_answered_apart(tmp_path: P
         assert isinstance(found[2], KeyConflict)
         assert found[3] == Receipt(3, 2, 0)
         assert store.published.rounds == read_store(store.path).published.rounds == 4
-        assert store._db.total_changes > before
         assert store.learn_all([KeyedBatch(block, "a")]) == [Receipt(1, 2, 0, again=True)]
 
 
@@ -193,8 +188,7 @@ class Waiting:
 
     def __init__(self, path: Path, publish: Callable[[PublicState], None]) -> None:
         self.store = begun(path)
-        schema = file_schema(self.store.cls, "fraud", None, ())
-        self.block = parse_block(json.dumps(events(2)).encode(), "json", schema, Limits())
+        self.block = block_of(self.store, events(2))
         self.calls = SimpleQueue[Callable[[], None]]()
         self.writer = Writer(self.store, lambda generation: self.store, publish, self.calls.put)
 
@@ -299,11 +293,7 @@ def test_a_batch_that_spoils_a_commit_is_tried_apart_and_never_twice(
     store = begun(tmp_path / "run.db")
     with running(tmp_path / "run.db", store=store) as served:
         writer = served.service.writer
-        wants = served.service.schema
-        blocks = [
-            parse_block(json.dumps(events(size)).encode(), "json", wants, Limits())
-            for size in (1, 2, 3, 4)
-        ]
+        blocks = [block_of(store, events(size)) for size in (1, 2, 3, 4)]
         answers = [writer.learn(blocks[0], None, b"")]
         assert first.wait(60)
         answers += [writer.learn(block, None, b"") for block in blocks[1:]]
@@ -947,7 +937,7 @@ def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path) -> No
 
     store = begun(tmp_path / "run.db")
     with running(tmp_path / "run.db", store=store, reopen=reopen) as served:
-        store._db.close()
+        store.close()
         assert served.feed(events(2), key="a").status_code == 503
         assert served.feed(events(2), key="a").status_code == 503
         assert served.get("/ready").status_code == 503
@@ -964,7 +954,7 @@ def test_a_file_that_another_took_is_not_taken_back(tmp_path: Path, dead: bool) 
         served.feed(events(3))
         with open_store(tmp_path / "run.db") as other:
             if dead:
-                store._db.close()
+                store.close()
             for _ in range(2):
                 answer = served.feed(events(3))
                 assert answer.status_code == 503
@@ -974,11 +964,9 @@ def test_a_file_that_another_took_is_not_taken_back(tmp_path: Path, dead: bool) 
             assert health.status_code == 503
             assert "another process" in health.json()["error"]
             assert served.get("/hypothesis").json()["rounds"] == 3
-            other._db.execute("BEGIN IMMEDIATE")  # it is still the other's
-            other._db.execute("ROLLBACK")
-            generation = other.generation
-            (found,) = other._db.execute("SELECT value FROM about WHERE name = 'generation'")
-            assert int(found[0]) == generation
+            receipt = other.learn(block_of(other, events(3)))  # it is still the other's
+            assert receipt.first == 4
+            assert read_store(served.path).generation == other.generation
 
 
 # An old copy.
