@@ -11,8 +11,7 @@ from rich.table import Table
 
 import littlestone as ls
 from littlestone._classes.specs import parse_spec
-from littlestone._learners.registry import make_learner
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import Terms, make_learner
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Mirror
 from littlestone._simulate.games import play

@@ -37,6 +37,7 @@ from rich.table import Table
 from scipy.stats import hypergeom
 from sklearn.linear_model import LogisticRegression
 
+from littlestone._audit.audit import lower_bound, upper_bound
 from littlestone._audit.enumeration import (
     ByLaw,
     World,
@@ -45,16 +46,11 @@ from littlestone._audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone._audit.runs import lower_bound, upper_bound
-from littlestone._privacy import (
-    ExponentialMechanism,
-    MistakesMonitor,
-    Noise,
-    StableHistogram,
-    SystemNoise,
-    UnknownDomainSelection,
-)
 from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._privacy.draws import ExponentialMechanism
+from littlestone._privacy.gates import MistakesMonitor
+from littlestone._privacy.noise import Noise, SystemNoise
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.paper import AboveThreshold
 
 # Inputs on which a fault is to be seen at 10,000 outputs, as far as some were found: of random
@@ -263,7 +259,7 @@ def refuted_rho(low: float, high: float, epsilon: float, delta: float) -> float:
 
 def _checked(monitor: Any, query: int, limit: int) -> bool:
     if isinstance(monitor, MistakesMonitor):
-        return monitor.run([query], [limit]) is not None
+        return monitor.advance([query], limit) is not None
     return bool(monitor.check(query, limit))
 
 

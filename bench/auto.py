@@ -24,8 +24,7 @@ from rich.table import Table
 from bench.trials import PROCESSES
 from littlestone._classes.specs import parse_spec
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
-from littlestone._learners.registry import make_learner
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import Terms, make_learner
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import ADVERSARIES, Adversary
 from littlestone._simulate.games import REFUSALS, play

@@ -20,8 +20,7 @@ from river.tree import HoeffdingTreeClassifier
 
 from littlestone._classes.specs import parse_spec
 from littlestone._hypotheses.rows import row_of
-from littlestone._learners.registry import LEARNERS, make_learner
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import LEARNERS, Terms, make_learner
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import ADVERSARIES
 from littlestone._simulate.games import REFUSALS, play

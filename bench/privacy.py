@@ -9,16 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.clock import seconds
-from littlestone._privacy import (
-    Draw,
-    ExponentialMechanism,
-    Gate,
-    StableHistogram,
-    SystemNoise,
-    UnknownDomainSelection,
-)
-from littlestone._privacy.gates import Climbing
-from littlestone._privacy.noise import _laplace_vector
+from littlestone._privacy.draws import Draw, ExponentialMechanism
+from littlestone._privacy.gates import Gate
+from littlestone._privacy.noise import SystemNoise, _laplace_vector
+from littlestone._privacy.schedules import Climbing
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone.paper import AboveThreshold
 
 CHECKS = 20_000

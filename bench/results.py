@@ -14,7 +14,7 @@ from statistics import median
 from bench.charts import Chart, Curve
 from littlestone._classes.specs import parse_spec
 from littlestone._cli.compare import print_lines
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import Terms
 from littlestone._plots import COLOURS, INK, SOFT
 from littlestone._simulate.games import Line, play_line
 

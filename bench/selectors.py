@@ -7,7 +7,7 @@ from math import ceil, exp
 from rich.console import Console
 from rich.table import Table
 
-from littlestone._privacy import StableHistogram, UnknownDomainSelection
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 
 LEVELS = (0.95, 0.99, 0.999)
 MOST = 400

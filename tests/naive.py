@@ -17,8 +17,9 @@ from littlestone._hypotheses.values import canonical
 from littlestone._learners.epoch_rows import PatternIndex
 from littlestone._learners.tree import Purpose, random_bits
 from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
-from littlestone._privacy import Gate, Noise
 from littlestone._privacy.causes import ADD, Gains, WindowCounts
+from littlestone._privacy.gates import Gate
+from littlestone._privacy.noise import Noise
 from littlestone.paper import PaperPlan
 
 Row = tuple[int, ...]

@@ -27,7 +27,6 @@ import pyarrow
 import pyarrow.parquet
 
 from commands import MAIN
-from littlestone._privacy.accounting import cost_of
 from littlestone._store.budgets import BudgetFile
 from littlestone._store.files import BadStore
 from littlestone._store.store import StoreView, read_store
@@ -252,7 +251,7 @@ def _check_budget(folder: Path, now: StoreView) -> None:
     budget, account = BudgetFile(folder / "budgets.db", "day").read(), now.about.account
     assert account is not None
     costs = [draw.cost for draw in budget.of_run(account["run"])]
-    cost = cost_of(now.about.chosen.plan)
+    cost = now.about.chosen.plan.cost
     # Killed before its first row, it may not have come to that.
     assert costs == [cost] or (not costs and not now.published.rounds)
     runs = [draw.run for draw in budget.draws]

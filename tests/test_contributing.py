@@ -19,8 +19,9 @@ from littlestone._audit.gates import OLD, VOTES, A, Stream, neighbouring_laws, v
 from littlestone._cli.main import command_line
 from littlestone._learners.registry import LEARNERS, learner_names
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.gates import Climbing, Gate
+from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise, SystemNoise
+from littlestone._privacy.schedules import Climbing
 
 
 @pytest.fixture

@@ -52,9 +52,13 @@ if TYPE_CHECKING:
     from littlestone._learners.causes_plan import CausesPlan
     from littlestone._learners.dpsoa import DPSOA
     from littlestone._learners.experts import ExpertsPlan, PrivateExperts
-    from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
     from littlestone._learners.plan import Plan
-    from littlestone._learners.registry import Recommendation, recommend
+    from littlestone._learners.registry import (
+        Recommendation,
+        SmallestEpsilon,
+        recommend,
+        smallest_epsilon,
+    )
     from littlestone._learners.soa import SOA, Halving
     from littlestone._privacy.accounting import Guarantee
     from littlestone._privacy.mechanism import MechanismMoved
@@ -97,9 +101,8 @@ _HOMES = {
     "_learners.causes_plan": "CausesPlan",
     "_learners.dpsoa": "DPSOA",
     "_learners.experts": "ExpertsPlan PrivateExperts",
-    "_learners.inverse_plan": "SmallestEpsilon smallest_epsilon",
     "_learners.plan": "Plan",
-    "_learners.registry": "Recommendation recommend",
+    "_learners.registry": "Recommendation SmallestEpsilon recommend smallest_epsilon",
     "_learners.soa": "Halving SOA",
     "_privacy.accounting": "Guarantee",
     "_privacy.mechanism": "MechanismMoved",

@@ -54,7 +54,7 @@ from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.estimators import HasTerms
 from littlestone._learners.outcomes import refuse_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.terms import AUTO
+from littlestone._learners.registry import AUTO
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.parameters import BadParameter, Real
 from littlestone._store.budgets import BudgetFile

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from littlestone._audit.enumeration import BranchingNoise, law
-from littlestone._privacy import UnknownDomainSelection
+from littlestone._privacy.selection import UnknownDomainSelection
 
 A, B, C = b"a", b"b", b"c"
 

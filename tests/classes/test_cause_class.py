@@ -12,8 +12,7 @@ import littlestone as ls
 from classes import targets
 from littlestone._classes.base import points_of
 from littlestone._classes.dimension import Shattering, tabulate
-from littlestone._classes.serialization import class_from_json, class_to_json
-from littlestone._classes.specs import BadSpec, parse_spec
+from littlestone._classes.specs import BadSpec, class_from_json, class_to_json, parse_spec
 from littlestone._hypotheses.causes import Cause, Condition
 from littlestone.errors import BadClass, BadExample, TooLarge
 

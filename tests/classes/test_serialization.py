@@ -8,8 +8,7 @@ import pytest
 import littlestone as ls
 from classes import CASES
 from littlestone._classes.finite import explicit
-from littlestone._classes.serialization import class_from_json, class_to_json, same_class
-from littlestone._classes.specs import parse_spec
+from littlestone._classes.specs import class_from_json, class_to_json, parse_spec, same_class
 from littlestone.errors import BadClass
 
 SPECS = ["points:m", "sets:m:3", "rules:a,b\\,c", "thresholds:s:0:100:5", "thresholds:s:0.5:2:0.25",

@@ -9,7 +9,7 @@ from bench.results import BOUND, FLOOR, Table, _chart
 
 import littlestone as ls
 from commands import littlestone
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import Terms
 from littlestone._simulate.games import play_line
 
 SMALL = ("compare", "--class", "thresholds:x:1:3", "--learners", "soa,halving,dpsoa")

@@ -24,10 +24,9 @@ from littlestone._learners import epoch_rows
 from littlestone._learners.causes_loop import CausesLoop
 from littlestone._learners.causes_plan import FREE_CHANGES, CausesPlan
 from littlestone._learners.epoch_rows import EpochRows
-from littlestone._privacy import Noise
 from littlestone._privacy.causes import ADD, DROP, Gains
 from littlestone._privacy.gates import NO_CHANGE, Decision
-from littlestone._privacy.noise import Address
+from littlestone._privacy.noise import Address, Noise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 

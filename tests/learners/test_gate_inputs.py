@@ -161,10 +161,10 @@ def world(setting: Setting, stream: Stream, transcript: Transcript | None = None
             setting.cls, plan=setting.plan, seed=setting.seed, watched=setting.watched
         )
     gate: Any = learner._runner.gate
-    gate._monitor = Monitor(shown, gate._monitor)
+    gate.monitor = Monitor(shown, gate.monitor)
     draw: Any = getattr(gate, "draw", None)
     if isinstance(setting.plan, PaperPlan):
-        gate._selector = Selector(shown, gate._selector)
+        gate.selector = Selector(shown, gate.selector)
     else:
         draw.search = Selector(shown, draw.search)
         draw.comparison = lambda keys, epsilon: Comparison(shown, keys)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 import littlestone as ls
 from commands import littlestone
 from effort import scaled
-from littlestone._learners import inverse_plan
 from littlestone._learners.causes_plan import CausesPlan, forecast
-from littlestone._learners.inverse_plan import GRID, smallest_epsilon
+from littlestone._learners.registry import GRID, smallest_epsilon
 
 CUTS = ls.Thresholds(1, 100, column="x")
 CAUSES = ls.Causes(["a", "b", "c"], width=2)
@@ -76,16 +75,6 @@ def test_of_dpsoa_the_forecast_crosses_the_number_there() -> None:
     assert found.forecast <= 30 < (found.forecast_below or 0)
 
 
-def test_a_crossing_is_found() -> None:
-    """Of a forecast that falls slower, or faster, than 1/epsilon."""
-    for power in (0.5, 1.0, 2.0):
-        for number in (1, 7, 100, 5000):
-            at = [100 / epsilon**power for epsilon in GRID]
-            place = inverse_plan._crossing(at.__getitem__, number)
-            first = next((n for n, one in enumerate(at) if one <= number), None)
-            assert place == first
-
-
 def test_users_and_options_are_planned_for() -> None:
     one = smallest_epsilon(CAUSES, DELTA, HORIZON, positives=300, rate=0.3, min_rate=0.1)
     five = smallest_epsilon(
@@ -109,6 +98,7 @@ def test_users_and_options_are_planned_for() -> None:
     ("cls", "asked", "sentence"),
     [
         (CUTS, {"mistakes": 1}, "the least that is possible .* is about 2"),
+        (ls.Points("x"), {"mistakes": 1}, "the least that is possible"),
         (CUTS, {}, "give one of"),
         (CUTS, {"mistakes": 9, "positives": 9}, "give one of"),
         (CUTS, {"mistakes": 0}, "at least 1"),

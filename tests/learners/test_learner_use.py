@@ -21,8 +21,8 @@ from effort import scaled
 from littlestone._data.cells import user_number
 from littlestone._data.schema import user_numbers
 from littlestone._learners.trace import Trace
-from littlestone._privacy import BadParameter
 from littlestone._privacy.mechanism import MechanismMoved
+from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.streams import zipf
 

@@ -13,8 +13,7 @@ from test_checkpoint import MemoryStore
 
 import littlestone as ls
 import naive
-from littlestone._classes.serialization import class_from_json, class_to_json
-from littlestone._classes.specs import BadSpec, parse_spec
+from littlestone._classes.specs import BadSpec, class_from_json, class_to_json, parse_spec
 from littlestone._hypotheses.causes import (
     Cause,
     Condition,

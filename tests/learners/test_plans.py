@@ -27,15 +27,10 @@ from littlestone._learners.tuning import (
     votes_law,
     votes_per_mistake,
 )
-from littlestone._privacy import (
-    BadParameter,
-    Gate,
-    MistakesMonitor,
-    StableHistogram,
-    UnknownDomainSelection,
-)
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.parameters import float_above
+from littlestone._privacy.gates import Gate, MistakesMonitor
+from littlestone._privacy.parameters import BadParameter, float_above
+from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -144,15 +139,15 @@ def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections:
     assert (stated.unit, stated.adjacency) == (plan.unit, "replace-one")
     assert (plan.epsilon, plan.delta) == (epsilon, delta)
     monitor, each = (
-        gate._monitor.cost,
-        (gate.draw if isinstance(gate, Gate) else gate._selector).cost,
+        gate.monitor.cost,
+        (gate.draw if isinstance(gate, Gate) else gate.selector).cost,
     )
     assert monitor == Cost(plan.epsilon_monitor)
     assert (each.epsilon, each.delta) == (plan.epsilon_selector, plan.delta_selector)
     assert monitor.epsilon + selections * each.epsilon == epsilon
     assert selections * each.delta == delta
     paid = (plan.cap or 1) / plan.epsilon_monitor
-    assert gate._monitor._query_scale >= paid, "the noise is what is paid for"
+    assert gate.monitor.query_scale >= paid, "the noise is what is paid for"
 
 
 @pytest.mark.parametrize("kind", PLANS)
@@ -211,7 +206,7 @@ def test_the_firing_law(epsilon: float, threshold: int, check_every: int, pace: 
     made = np.diff(rounds // pace, prepend=0)
     for seed in range(600):
         monitor = MistakesMonitor(SeededNoise(seed), epsilon=epsilon)
-        place = monitor.run(made, schedule(rounds, 0))
+        place = monitor.advance(made, schedule(rounds, 0))
         assert place is not None
         fired.append(rounds[place] // pace)
     mean = float(law.mistakes @ law.chance)
@@ -271,7 +266,7 @@ def test_the_chance_of_a_firing_in_vain() -> None:
     )
     for seed in range(1500):
         noise = SeededNoise(seed)
-        place = MistakesMonitor(noise, epsilon=epsilon).run([1] * 300, [threshold] * 300)
+        place = MistakesMonitor(noise, epsilon=epsilon).advance([1] * 300, threshold)
         assert place is not None
         votes = len(set(draw.integers(trees, size=place + 1).tolist()))
         refused += selector.select({b"a": votes}, noise, release=0) is None

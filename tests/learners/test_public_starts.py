@@ -18,7 +18,6 @@ from littlestone._classes.base import points_of
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.evidence import Window
 from littlestone._learners.forest import EpochStart, Forest
-from littlestone._privacy import MistakesMonitor
 from littlestone._privacy.causes import (
     ADD,
     DROP,
@@ -27,8 +26,9 @@ from littlestone._privacy.causes import (
     SparseExponential,
     WindowCounts,
 )
+from littlestone._privacy.gates import MistakesMonitor
 from littlestone._privacy.parameters import BadParameter
-from littlestone._privacy.settling import SearchOrCompare
+from littlestone._privacy.selection import SearchOrCompare
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")

@@ -4,8 +4,7 @@ import pytest
 
 import littlestone as ls
 from classes import CASES
-from littlestone._learners.registry import make_learner
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import Terms, make_learner
 
 
 @pytest.mark.parametrize("name", CASES)

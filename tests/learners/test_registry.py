@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 import littlestone as ls
-from littlestone._audit.runs import AuditTarget
+from littlestone._audit.audit import AuditTarget
 from littlestone._classes.specs import parse_spec
 from littlestone._learners.registry import (
     LEARNERS,
+    Terms,
     choose,
     learner_choice_from_json,
     make_learner,
 )
-from littlestone._learners.terms import Terms
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import create, open_store

@@ -1,11 +1,13 @@
 """The paper's own gates (Algorithms 2 and 3, Theorem 4.2): enumerated, and with planted faults."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from effort import scaled
 from littlestone._audit.enumeration import (
@@ -18,13 +20,10 @@ from littlestone._audit.enumeration import (
     worst,
 )
 from littlestone._audit.gates import OLD, VOTES, A, B, fixed, neighbouring_laws
-from littlestone._privacy import (
-    Cost,
-    Decision,
-    Noise,
-    StableHistogram,
-)
-from littlestone._privacy.gates import NO_CHANGE
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.gates import NO_CHANGE, Decision
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.selection import StableHistogram
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 from littlestone.paper import AboveThreshold, composed_epsilon
 from littlestone.paper.gates import EveryCheck, HistSparse
@@ -35,17 +34,17 @@ from privacy.test_gate_laws import reacting, reacting_laws
 F = Fraction
 
 
-def convicted(findings: Iterator[Finding]) -> bool:
+def convicted(findings: Iterable[Finding]) -> bool:
     return not all(finding.kept for finding in findings)
 
 
 def hist_sparse(noise: Noise, kind: type[HistSparse] = HistSparse, **options: Any) -> HistSparse:
     usual = {"epsilon": 8, "delta": 0.4, "releases": 2, "trees": 2, "threshold": 1}
     gate = kind(noise, published=OLD, **usual | options)
-    cost = gate._selector.cost
+    cost = gate.selector.cost
     if cost not in _laws:
         _laws[cost] = ByLaw(StableHistogram(epsilon=cost.epsilon, delta=cost.delta))
-    gate._selector = _laws[cost]
+    gate.selector = _laws[cost]
     return gate
 
 
@@ -109,9 +108,13 @@ def test_the_printed_algorithm_3_loses_more_with_every_check() -> None:
 )
 def test_faulty_sparse_vectors_are_convicted(kind: type[AboveThreshold], releases: int) -> None:
     make = partial(kind, epsilon=1, releases=releases)
-    scale = AboveThreshold(ScriptedNoise({}), epsilon=1, releases=releases)._scales()[1]
-    found = convicted(sparse_vector(make, F(1), releases, scale))
-    assert found == (kind is not AboveThreshold)
+    scale = AboveThreshold(ScriptedNoise({}), epsilon=1, releases=releases).query_scale
+    findings = list(sparse_vector(make, F(1), releases, scale))
+    if kind is not AboveThreshold:
+        assert convicted(findings)
+    else:
+        assert all(finding.kept for finding in findings)
+        assert findings[-1].share > 0.999, "the claim is attained"
 
 
 @pytest.mark.parametrize("kind", [HistSparse, faults.PrintedAlgorithm2, faults.NoneIsNotCharged])
@@ -134,7 +137,7 @@ def every(noise: Noise) -> EveryCheck:
     if made.each not in _laws:
         histogram = StableHistogram(epsilon=made.each.epsilon, delta=made.each.delta)
         _laws[made.each] = ByLaw(histogram)
-    made._selector = _laws[made.each]
+    made.selector = _laws[made.each]
     return made
 
 
@@ -164,3 +167,46 @@ def test_what_is_spent_grows_up_to_the_promise(epsilon: float, releases: int) ->
     assert spending == sorted(spending)
     assert F(9, 10) * epsilon < spending[-1] <= epsilon
     assert composed_epsilon(made.each, releases, F(1e-3)) <= epsilon
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    releases=st.integers(1, 4),
+    queries=st.lists(st.integers(-(10**9), 10**9), max_size=30),
+    epsilon=st.sampled_from([1e-6, 0.1, 1.0, 100.0]),
+)
+def test_it_fires_as_often_as_promised_and_never_again(
+    seed: int, releases: int, queries: list[int], epsilon: float
+) -> None:
+    monitor = AboveThreshold(SeededNoise(seed), epsilon=epsilon, releases=releases)
+    answers = [monitor.check(query, threshold=0) for query in queries]
+    assert sum(answers) == monitor.firings <= releases
+    assert monitor.exhausted == (sum(answers) == releases)
+    if monitor.exhausted:
+        assert not monitor.check(10**9, threshold=0)
+
+
+@given(
+    threshold_noise=st.integers(-50, 50),
+    shocks=st.lists(st.integers(-50, 50), min_size=1, max_size=12),
+    data=st.data(),
+)
+def test_it_agrees_with_the_definition(
+    threshold_noise: int, shocks: list[int], data: st.DataObject
+) -> None:
+    script = {("threshold", 0, 0): threshold_noise}
+    script |= {("query", n, 0): shock for n, shock in enumerate(shocks)}
+    monitor = AboveThreshold(ScriptedNoise(script), epsilon=1, releases=99)
+    for shock in shocks:
+        query = data.draw(st.integers(-100, 100))
+        assert monitor.check(query, threshold=7) == (query + shock >= 7 + threshold_noise)
+
+
+def test_the_split_is_the_best_one_and_spends_everything() -> None:
+    for releases in (1, 4, 1000):
+        monitor = AboveThreshold(ScriptedNoise({}), epsilon=1, releases=releases)
+        threshold_noise, query = monitor.threshold_scale, monitor.query_scale
+        assert float(1 / threshold_noise + 2 * releases / query) == pytest.approx(1)
+        assert float(2 * releases * threshold_noise / query) == pytest.approx(
+            (2 * releases) ** (2 / 3), rel=1e-3
+        )

@@ -10,19 +10,13 @@ import numpy.typing as npt
 from littlestone._audit.enumeration import EnumeratingNoise
 from littlestone._audit.gates import CauseRow, Causes, CauseWorld
 from littlestone._learners.effect import NORMAL, NULL, Effect
-from littlestone._privacy import (
-    Cost,
-    Gate,
-    MistakesMonitor,
-    Noise,
-    SearchOrCompare,
-    Settling,
-    SparseExponential,
-    StableHistogram,
-)
-from littlestone._privacy.causes import Counts, Gains
-from littlestone._privacy.gates import Decision, EpochEnd
-from littlestone._privacy.selection import positive_votes
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.causes import Counts, Gains, SparseExponential
+from littlestone._privacy.gates import Decision, Gate, MistakesMonitor
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.parameters import Real
+from littlestone._privacy.schedules import EpochEnd, Settling
+from littlestone._privacy.selection import SearchOrCompare, StableHistogram, positive_votes
 from littlestone.paper import AboveThreshold
 from littlestone.paper.gates import HistSparse
 
@@ -68,7 +62,7 @@ class NoneIsNotCharged(HistSparse):
     def check(self, votes: Votes) -> Decision:
         fired, key = super().check(votes)
         if fired and key in (None, self.published):
-            self._monitor.firings -= 1
+            self.monitor.firings -= 1
             self.releases_made -= 1
             key = None
         return Decision(fired, key)
@@ -79,7 +73,7 @@ class PrintedAlgorithm2(HistSparse):
 
     def __init__(self, noise: Noise, **plan: Any) -> None:
         super().__init__(noise, **plan)
-        self._monitor = AboveThreshold(noise, epsilon=self.cost.epsilon, releases=self.releases)
+        self.monitor = AboveThreshold(noise, epsilon=self.cost.epsilon, releases=self.releases)
 
 
 # The monitor.
@@ -88,50 +82,50 @@ class PrintedAlgorithm2(HistSparse):
 class CountKeptAtFiring(MistakesMonitor):
     """The count is not zeroed when the monitor fires."""
 
-    def _begin_epoch(self) -> None:
+    def restart(self) -> None:
         kept = self._mistakes
-        super()._begin_epoch()
+        super().restart()
         self._mistakes = kept
 
 
 class ThresholdNoiseShared(MistakesMonitor):
     """One threshold draw serves all epochs."""
 
-    def _begin_epoch(self) -> None:
+    def restart(self) -> None:
         threshold_noise = self._threshold_draw
-        super()._begin_epoch()
+        super().restart()
         self._threshold_draw = threshold_noise
 
 
 class Clamped(MistakesMonitor):
     """A tolerance of five mistakes a check is taken off, and the count is clamped at zero."""
 
-    def run(self, mistakes: Any, thresholds: Any) -> int | None:
+    def advance(self, mistakes: Any, thresholds: Any) -> int | None:
         count = max(0, self._mistakes + int(mistakes[0]) - 5)
         self._mistakes = 0
-        return super().run([count], thresholds)
+        return super().advance([count], thresholds)
 
 
 class NoQueryNoise(MistakesMonitor):
     """Only the threshold is noisy."""
 
-    def _set_scales(self) -> None:
-        super()._set_scales()
-        self._query_scale = Fraction(1, 10**3)
+    def __init__(self, noise: Noise, **plan: Any) -> None:
+        super().__init__(noise, **plan)
+        self.query_scale = Fraction(1, 10**3)
 
 
 class SkipsQuietChecks(MistakesMonitor):
     """A check without a new mistake is skipped: the schedule depends on the data."""
 
-    def run(self, mistakes: Any, thresholds: Any) -> int | None:
-        return super().run(mistakes, thresholds) if mistakes[0] else None
+    def advance(self, mistakes: Any, thresholds: Any) -> int | None:
+        return super().advance(mistakes, thresholds) if mistakes[0] else None
 
 
 class NoiseForOneUnit(MistakesMonitor):
     """The noise of a monitor that counts mistakes, where losses are counted in units."""
 
-    def _scales(self) -> tuple[Fraction, Fraction]:
-        return 1 / self.cost.epsilon, 1 / self.cost.epsilon
+    def __init__(self, noise: Noise, *, epsilon: Real, cap: int = 1) -> None:
+        super().__init__(noise, epsilon=epsilon)
 
 
 class CoarseNoise(EnumeratingNoise):
@@ -218,11 +212,11 @@ class CountKeptAtNone(Gate[Votes]):
         # At a firing the monitor has begun afresh: what it had counted is what the world says.
         decision = super()._end_epoch(scores, fired, aged)
         if decision.key is None:
-            self._monitor._mistakes = self._kept
+            self.monitor._mistakes = self._kept
         return decision
 
     def run(self, losses: Any, scores: Any) -> Any:
-        self._kept = self._monitor._mistakes + int(losses[0])
+        self._kept = self.monitor._mistakes + int(losses[0])
         return super().run(losses, scores)
 
 

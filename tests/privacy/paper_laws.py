@@ -28,7 +28,7 @@ from littlestone._audit.gates import (
     votes_without_delta,
 )
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.draw import Draw
+from littlestone._privacy.draws import Draw
 from littlestone._privacy.gates import NO_CHANGE, Decision
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.selection import StableHistogram
@@ -132,7 +132,7 @@ def every_check(epsilon: Fraction, delta: Fraction, releases: int) -> Finding:
 
     def make(noise: Noise) -> EveryCheck:
         gate = EveryCheck(noise, **asked, published=OLD)
-        gate._selector = by_law
+        gate.selector = by_law
         return gate
 
     pairs = neighbouring_laws(

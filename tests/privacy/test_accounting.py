@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone._privacy import BadParameter, Cost, Guarantee, PrivacyEvent, SystemNoise, spent
+from littlestone._privacy.accounting import Cost, Guarantee
+from littlestone._privacy.noise import SystemNoise
+from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone.paper import composed_epsilon, per_release
 
@@ -100,21 +102,6 @@ def test_a_bad_count_is_refused(count: int) -> None:
         per_release(Cost(Fraction(1), Fraction(1, 100)), count)
 
 
-def test_epochs_are_parallel_and_other_events_add() -> None:
-    tenth, half = Cost(Fraction(1, 10)), Cost(Fraction(1, 2), Fraction(1, 100))
-    events = [
-        PrivacyEvent("monitor", tenth, epoch=0),
-        PrivacyEvent("monitor", tenth, epoch=1),
-        PrivacyEvent("selector", half, epoch=0),
-        PrivacyEvent("selector", half + half, epoch=1),
-        PrivacyEvent("release", tenth),
-        PrivacyEvent("release", tenth),
-    ]
-    assert spent(events) == tenth + half.times(2) + tenth.times(2)
-    assert spent(events, max_epochs=2) == tenth.times(2) + half.times(3) + tenth.times(2)
-    assert spent([]) == Cost(Fraction(0))
-
-
 def test_guarantees_are_rounded_up_and_frozen() -> None:
     guarantee = Guarantee.of(Cost(Fraction(1, 3), Fraction(1, 10**7)), SystemNoise())
     assert Fraction(guarantee.epsilon) >= Fraction(1, 3)
@@ -132,18 +119,10 @@ def test_noise_of_tests_guarantees_nothing() -> None:
     assert "SeededNoise(3, NOT PRIVATE)" in str(guarantee)
 
 
-def test_the_largest_epsilon_and_the_largest_delta_may_be_in_different_epochs() -> None:
-    costs = [Cost(Fraction(1), Fraction(1, 10)), Cost(Fraction(1, 2), Fraction(3, 10))]
-    events = [PrivacyEvent("selector", cost, epoch=n) for n, cost in enumerate(costs)]
-    assert spent(events) == Cost(Fraction(1), Fraction(3, 10))
-
-
 def test_costs_that_make_no_sense() -> None:
     for epsilon, delta in ((-1, 0), (1, -1)):
         with pytest.raises(BadParameter):
             Cost(Fraction(epsilon), Fraction(delta))
-    with pytest.raises(BadParameter, match="max_epochs"):
-        spent([PrivacyEvent("selector", Cost(Fraction(1)), epoch=1)], max_epochs=-1)
     for total in (Fraction(-1), Fraction(1), Fraction(2)):
         with pytest.raises(BadParameter, match="delta"):
             composed_epsilon(Cost(Fraction(1)), 2, total)

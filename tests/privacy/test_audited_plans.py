@@ -1,7 +1,7 @@
 """`littlestone audit`, exactly: plans keep their claims and come close; planted faults do not."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -10,21 +10,22 @@ from typing import Any
 import pytest
 
 import littlestone as ls
+from littlestone._audit.audit import AuditTarget
+from littlestone._audit.audit import published as seen_of
 from littlestone._audit.enumeration import Finding
-from littlestone._audit.gates import mistakes_monitor, selection
+from littlestone._audit.gates import enumerated, mistakes_monitor, scaled_down, selection
 from littlestone._audit.neighbours import for_causes
-from littlestone._audit.plans import enumerated, scaled_down
-from littlestone._audit.runs import AuditTarget
-from littlestone._audit.runs import published as seen_of
 from littlestone._learners.causes_plan import CausesPlan
-from littlestone._privacy import Cost, MistakesMonitor, StableHistogram
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.gates import MistakesMonitor
+from littlestone._privacy.selection import StableHistogram
 
 from . import faults
 
 F = Fraction
 
 
-def convicted(findings: Iterator[Finding]) -> bool:
+def convicted(findings: Iterable[Finding]) -> bool:
     return not all(finding.kept for finding in findings)
 
 
@@ -62,7 +63,6 @@ def test_what_cannot_be_enumerated_is_said() -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        MistakesMonitor,
         faults.CountKeptAtFiring,
         faults.ThresholdNoiseShared,
         faults.Clamped,
@@ -71,8 +71,15 @@ def test_what_cannot_be_enumerated_is_said() -> None:
     ],
 )
 def test_faulty_monitors_are_convicted(kind: type[MistakesMonitor]) -> None:
-    found = convicted(mistakes_monitor(partial(kind, epsilon=1), F(1)))
-    assert found == (kind is not MistakesMonitor)
+    assert convicted(mistakes_monitor(partial(kind, epsilon=1), F(1)))
+
+
+@pytest.mark.parametrize("cap", [1, 3])
+def test_the_monitor_costs_epsilon_once_and_all_of_it(cap: int) -> None:
+    """However often it fires, and however a user's rounds are spread over epochs."""
+    findings = list(mistakes_monitor(partial(MistakesMonitor, epsilon=cap, cap=cap), F(cap), cap))
+    assert not convicted(findings)
+    assert findings[-1].share > 0.999
 
 
 @pytest.mark.parametrize(
@@ -87,8 +94,17 @@ def test_faulty_monitors_are_convicted(kind: type[MistakesMonitor]) -> None:
 )
 def test_faulty_histograms_are_convicted(kind: type[StableHistogram]) -> None:
     claim = Cost(F(2), F(1, 100))
-    found = convicted(selection(kind(epsilon=2, delta=0.01), claim))
-    assert found == (kind is not StableHistogram)
+    findings = list(selection(kind(epsilon=2, delta=0.01), claim))
+    assert convicted(findings) == (kind is not StableHistogram)
+    if kind is StableHistogram:
+        assert findings[0].delta > 0.9 * mass_of_one_vote(), "a lone vote reaches delta"
+        assert findings[-1].share > 0.99, "an underdog that wins reaches epsilon"
+
+
+def mass_of_one_vote() -> float:
+    histogram = StableHistogram(epsilon=2, delta=0.01)
+    rate = 1 / float(histogram.scale)
+    return math.exp(-(histogram.threshold - 1) * rate) / (1 + math.exp(-rate))
 
 
 def test_keys_without_votes_that_stay_are_convicted() -> None:

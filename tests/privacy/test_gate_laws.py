@@ -63,20 +63,12 @@ from littlestone._hypotheses.causes import cause_from_key
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.effect import NORMAL, effect
 from littlestone._learners.experts import FixedSharePrior
-from littlestone._privacy import (
-    Cost,
-    Decision,
-    Gate,
-    MistakesMonitor,
-    Noise,
-    SearchOrCompare,
-    Settling,
-    StableHistogram,
-    UnknownDomainSelection,
-    WindowCounts,
-)
-from littlestone._privacy.causes import DROP
-from littlestone._privacy.gates import NO_CHANGE, Climbing
+from littlestone._privacy.accounting import Cost
+from littlestone._privacy.causes import DROP, WindowCounts
+from littlestone._privacy.gates import NO_CHANGE, Decision, Gate, MistakesMonitor
+from littlestone._privacy.noise import Noise
+from littlestone._privacy.schedules import Climbing, Settling
+from littlestone._privacy.selection import SearchOrCompare, StableHistogram, UnknownDomainSelection
 from littlestone._privacy.testing import ScriptedNoise
 
 from . import faults
@@ -401,7 +393,7 @@ def test_faulty_monitors_of_a_gate_of_rules_are_convicted(
 ) -> None:
     def make(noise: Noise) -> Gate[Any]:
         gate = rules_gate(noise, MONITOR, SELECTOR, stays=True, units=units)
-        gate._monitor = monitor(noise, epsilon=MONITOR, cap=units)
+        gate.monitor = monitor(noise, epsilon=MONITOR, cap=units)
         return gate
 
     rows = EVEN_ROWS if units == 1 else COSTED_ROWS
@@ -759,7 +751,7 @@ def test_a_monitor_that_remembers_is_convicted(
 
         def make(noise: Noise, kind: type[MistakesMonitor] = kind) -> Gate[Any]:
             gate = QUICK.gate(noise, lambda *public: threshold)
-            gate._monitor = kind(noise, epsilon=F(1))
+            gate.monitor = kind(noise, epsilon=F(1))
             return gate
 
         laws = [
@@ -777,7 +769,7 @@ def test_noise_for_one_unit_is_convicted() -> None:
 
     def make(noise: Noise) -> Gate[Any]:
         made = gate.gate(noise, lambda *public: 10)
-        made._monitor = faults.NoiseForOneUnit(noise, epsilon=F(1), cap=9)
+        made.monitor = faults.NoiseForOneUnit(noise, epsilon=F(1), cap=9)
         return made
 
     world = CauseWorld(gate.alarm)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from littlestone._audit.enumeration import delta_at, laplace_mass, law, tails
-from littlestone._privacy import BadParameter, StableHistogram
-from littlestone._privacy.selection import release_threshold
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.selection import StableHistogram, release_threshold
 from littlestone._privacy.testing import ScriptedNoise
 
 A, B, C = b"a", b"b", b"c"
@@ -96,32 +96,6 @@ def test_a_left_out_key_changes_nothing() -> None:
         for other in neighbours(votes):
             loss = delta_at(1, one, twin(other, scale, threshold, leave_out=B))
             assert loss <= mass_of_one_vote(scale, threshold) * (1 + 1e-9)
-
-
-def test_a_lone_vote_that_changes_its_key_reaches_delta() -> None:
-    histogram = StableHistogram(epsilon=2, delta=1e-3)
-    one = law(lambda n: histogram.select({A: 1}, n, 0))
-    other = law(lambda n: histogram.select({B: 1}, n, 0))
-    claimed = mass_of_one_vote(histogram.scale, histogram.threshold)
-    assert delta_at(2, one, other) == pytest.approx(claimed, rel=1e-12)
-
-
-def test_an_underdog_that_beats_a_favourite_reaches_epsilon() -> None:
-    histogram = StableHistogram(epsilon=2, delta=1e-3)
-    scale, threshold = histogram.scale, histogram.threshold
-    for lead, share in ((50, 0.98), (400, 0.997)):
-        one = twin({A: 2, B: threshold + lead}, scale, threshold)[A]
-        other = twin({A: 1, B: threshold + lead + 1}, scale, threshold)[A]
-        assert share * 2 < math.log(one / other) <= 2
-
-
-@pytest.mark.parametrize("root", [Fraction(1, 2), Fraction(2, 3), Fraction(1, 7)])
-@pytest.mark.parametrize("threshold", [1, 2, 5])
-def test_delta_is_exact_in_rational_arithmetic(root: Fraction, threshold: int) -> None:
-    """With a = exp(-1/scale) rational, the tail is summed without any rounding at all."""
-    mass = [(1 - root) / (1 + root) * root ** abs(k) for k in range(threshold - 1)]
-    below = sum(mass, Fraction(0)) + root / (1 + root)
-    assert 1 - below == root ** (threshold - 1) / (1 + root)
 
 
 @given(

@@ -7,8 +7,10 @@ import pickle
 import secrets
 import statistics
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ from hypothesis import strategies as st
 
 from effort import scaled
 from littlestone._audit.enumeration import laplace_mass, tails
-from littlestone._privacy import BadParameter, Noise, SystemNoise
-from littlestone._privacy.noise import BUFFER, LARGEST_SCALE, noise_scale, tail
+from littlestone._privacy.noise import BUFFER, LARGEST_SCALE, Noise, SystemNoise, noise_scale, tail
+from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 DRAWS = 20_000
@@ -104,60 +106,38 @@ def test_extreme_scales_can_be_drawn(scale: Fraction) -> None:
     assert all(abs(z) < 2**62 for z in sample)
 
 
-def test_draws_are_used_once_and_made_ahead_in_vectors() -> None:
+def test_draws_are_used_once() -> None:
     noise = SystemNoise()
     wide = Fraction(2**40)
     sample = [noise.laplace(wide, ("test", n, 0)) for n in range(BUFFER + 1)]
     assert len(set(sample)) == len(sample)
-    assert sum(map(len, noise._ahead.values())) == BUFFER - 1
 
 
-def test_a_forked_child_starts_with_nothing() -> None:
+def wide_draws(noise: Noise) -> list[int]:
+    return [noise.laplace(Fraction(2**40), ("test", n, 0)) for n in range(3)]
+
+
+def coins(noise: Noise) -> list[bool]:
+    return [noise.exceeds(1, Fraction(3, 2), ("query", n, 0), True) for n in range(200)]
+
+
+@pytest.mark.parametrize("draw", [wide_draws, coins])
+def test_forked_children_share_nothing_with_their_parent_or_with_each_other(
+    draw: Callable[[Noise], list[Any]],
+) -> None:
+    """Draws made ahead are in memory when a process forks: a child must not use them."""
     noise = SystemNoise()
-    wide = Fraction(2**40)
-    noise.laplace(wide, ("test", 0, 0))
-    ahead = set(noise._ahead[wide.as_integer_ratio()])
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        drawn = [noise.laplace(wide, ("test", n, 0)) for n in range(BUFFER)]
-        os.write(writer, b"shared" if ahead & set(drawn) else b"fresh")
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reader, 16) == b"fresh"
-    assert set(noise._ahead[wide.as_integer_ratio()]) == ahead
-
-
-def test_a_forked_child_shares_no_secret_words() -> None:
-    noise = SystemNoise()
-    noise.exceeds(3, Fraction(2), ("query", 0, 0), one_sided=True)
-    ahead = set(noise._words)
-    assert len(ahead) == BUFFER - 1
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        noise.exceeds(3, Fraction(2), ("query", 1, 0), one_sided=True)
-        os.write(writer, b"shared" if ahead & set(noise._words) else b"fresh")
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert os.read(reader, 16) == b"fresh"
-    assert set(noise._words) == ahead
-
-
-def test_two_forked_children_draw_different_noise() -> None:
-    noise = SystemNoise()
-    wide = Fraction(2**40)
-    noise.laplace(wide, ("test", 0, 0))
+    draw(noise)
     seen = []
     for _ in range(2):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(writer, str(noise.laplace(wide, ("test", 1, 0))).encode())
+            os.write(writer, repr(draw(noise)).encode())
             os._exit(0)
         os.waitpid(child, 0)
-        seen.append(int(os.read(reader, 64)))
-    assert seen[0] != seen[1]
+        seen.append(os.read(reader, 4096).decode())
+    assert len({*seen, repr(draw(noise))}) == 3
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -200,15 +180,3 @@ def test_a_coin_is_used_once() -> None:
         assert abs(sum(answers) / 20_000 - float(low)) < 0.02
         changes = sum(one != other for one, other in pairwise(answers))
         assert abs(changes / 20_000 - 2 * float(low * (1 - low))) < 0.02
-
-
-def test_a_forked_child_has_none_of_its_parents_random_bits() -> None:
-    noise = SystemNoise()
-    noise.exceeds(1, Fraction(2), ("query", 0, 0), True)
-    held = list(noise._words)
-    assert held
-    child = os.fork()
-    if child == 0:
-        noise.exceeds(1, Fraction(2), ("query", 1, 0), True)
-        os._exit(int(bool(set(held) & set(noise._words))))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

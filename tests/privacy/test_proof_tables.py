@@ -30,21 +30,18 @@ from littlestone._audit.enumeration import (
     branches,
 )
 from littlestone._learners.effect import effect
-from littlestone._privacy import (
-    ExponentialMechanism,
-    Gate,
-    MistakesMonitor,
-    StableHistogram,
-    UnknownDomainSelection,
-)
-from littlestone._privacy import exponential as exponential_module
+from littlestone._privacy import draws as draws_module
 from littlestone._privacy.causes import Gains, SparseExponential
-from littlestone._privacy.gates import Climbing
+from littlestone._privacy.draws import ExponentialMechanism
+from littlestone._privacy.gates import Gate, MistakesMonitor
 from littlestone._privacy.noise import Address, Noise
 from littlestone._privacy.parameters import context, decimal_of
+from littlestone._privacy.schedules import Climbing
 from littlestone._privacy.selection import (
     GROWTH_BITS,
     AcceptanceCurve,
+    StableHistogram,
+    UnknownDomainSelection,
     acceptance_bits,
     acceptance_curve,
 )
@@ -305,19 +302,19 @@ def check_draw(select: Callable[[Noise], Hashable], law: Sequence[tuple[Hashable
 
 def test_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
     for x in table("exponential"):
-        monkeypatch.setattr(exponential_module, "enclose_exp", enclose_power(F(x["base"])))
-        exponential_module._step.cache_clear()
+        monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
+        draws_module._step.cache_clear()
         keys = [bytes([65 + n]) for n in range(len(x["scores"]))]
         mechanism = ExponentialMechanism(keys, epsilon=2 * RATE)
         law = [(key, n, F(p)) for key, n, p in zip(keys, x["scores"], x["law"], strict=True)]
         check_draw(partial(_select, mechanism, x["scores"]), law)
-    exponential_module._step.cache_clear()
+    draws_module._step.cache_clear()
 
 
 def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     for x in table("causes"):
-        monkeypatch.setattr(exponential_module, "enclose_exp", enclose_power(F(x["base"])))
-        exponential_module._step.cache_clear()
+        monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
+        draws_module._step.cache_clear()
         units, drops, adds = x["units"], x["drops"], x["adds"]
         mechanism = SparseExponential(
             rate=RATE * units,
@@ -339,7 +336,7 @@ def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None
         scores = [0, *(n - x["penalty"] * units for n in drops), *(n - units for _, n in adds)]
         law = [(move, n, F(p)) for move, n, p in zip(moves, scores, x["law"], strict=True)]
         check_draw(partial(_select, mechanism, ballot), law)
-    exponential_module._step.cache_clear()
+    draws_module._step.cache_clear()
 
 
 @pytest.mark.audit

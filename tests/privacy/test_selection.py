@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone._privacy import BadParameter, SystemNoise, UnknownDomainSelection
-from littlestone._privacy.noise import Address
-from littlestone._privacy.parameters import enclose_exp
+from littlestone._privacy.noise import Address, SystemNoise
+from littlestone._privacy.parameters import BadParameter, enclose_exp
 from littlestone._privacy.selection import (
     LONGEST_CURVE,
     TOP_SHARE,
     AcceptanceCurve,
+    UnknownDomainSelection,
     acceptance_bits,
     acceptance_curve,
     exp_below,

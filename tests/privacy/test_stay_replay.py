@@ -22,10 +22,10 @@ from effort import scaled
 from littlestone._learners.experts import ExpertsLoop
 from littlestone._learners.scores import MistakeCounts
 from littlestone._learners.stay import StaySchedule
-from littlestone._privacy import exponential
-from littlestone._privacy.gates import Gate
+from littlestone._privacy import draws
+from littlestone._privacy.gates import Gate, MistakesMonitor
 from littlestone._privacy.noise import Noise
-from littlestone._privacy.sparse_vector import MistakesMonitor
+from littlestone._privacy.parameters import Real
 
 Row = tuple[int, bool] | None
 
@@ -163,7 +163,7 @@ def share_of_claim(monkeypatch: pytest.MonkeyPatch, count: int) -> tuple[float, 
     def draw(scores: Any, rate: Fraction, noise: Replay, release: int) -> int:
         return noise.select(scores, rate)
 
-    monkeypatch.setattr(exponential, "draw_by_score", draw)
+    monkeypatch.setattr(draws, "draw_by_score", draw)
     worst, by_age = 0.0, 0
     for world in worlds(count):
         first = Replay(world.seed)
@@ -200,19 +200,24 @@ def counts_kept(patch: pytest.MonkeyPatch) -> None:
 
 def loss_kept(patch: pytest.MonkeyPatch) -> None:
     """The monitor's loss survives its epoch."""
-    begin = MistakesMonitor._begin_epoch
+    begin = MistakesMonitor.restart
 
     def kept(self: MistakesMonitor) -> None:
         loss = self._mistakes
         begin(self)
         self._mistakes = loss
 
-    patch.setattr(MistakesMonitor, "_begin_epoch", kept)
+    patch.setattr(MistakesMonitor, "restart", kept)
 
 
 def unit_noise(patch: pytest.MonkeyPatch) -> None:
     """The monitor has the noise of one unit, whatever a missed positive costs."""
-    patch.setattr(MistakesMonitor, "_scales", lambda self: (1 / self.cost.epsilon,) * 2)
+    begin = MistakesMonitor.__init__
+
+    def one_unit(self: MistakesMonitor, noise: Noise, *, epsilon: Real, cap: int = 1) -> None:
+        begin(self, noise, epsilon=epsilon)
+
+    patch.setattr(MistakesMonitor, "__init__", one_unit)
 
 
 def standing_twice(patch: pytest.MonkeyPatch) -> None:

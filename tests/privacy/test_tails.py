@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,17 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import scaled
-from littlestone._audit.enumeration import tails
-from littlestone._privacy import (
-    BadParameter,
-    Gate,
-    MistakesMonitor,
-    StableHistogram,
-    SystemNoise,
-)
-from littlestone._privacy.gates import NO_CHANGE, Climbing, Step
-from littlestone._privacy.noise import WORD_BITS, bounds, first_exceeding, tail
-from littlestone._privacy.testing import SeededNoise
+from littlestone._audit.enumeration import largest_loss, tails, transcripts
+from littlestone._audit.gates import fixed
+from littlestone._privacy.gates import NO_CHANGE, Gate, MistakesMonitor, Step
+from littlestone._privacy.noise import WORD_BITS, SystemNoise, bounds, first_exceeding, tail
+from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.schedules import Climbing
+from littlestone._privacy.selection import StableHistogram
+from littlestone._privacy.testing import ScriptedNoise, SeededNoise
 
 SCALES = [Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(40)]
 
@@ -111,24 +110,17 @@ COUNTS = st.lists(st.integers(0, 8), max_size=50)
 @given(counts=COUNTS, seed=st.integers(0, 999), size=st.integers(1, 20))
 def test_a_run_of_the_monitor_is_its_checks(counts: list[int], seed: int, size: int) -> None:
     one, other = (MistakesMonitor(SeededNoise(seed), epsilon=1) for _ in "ab")
-    singly = [one.run([count], [20]) is not None for count in counts]
+    singly = [one.advance([count], 20) is not None for count in counts]
     together: list[bool] = []
     while len(together) < len(counts):
         part = counts[len(together) : len(together) + size]
-        fired = other.run(part, [20] * len(part))
+        fired = other.advance(part, 20)
         together += [False] * len(part) if fired is None else [*[False] * fired, True]
     assert together == singly
-    assert one.export() == other.export()
+    assert one.dump() == other.dump()
 
 
 def test_bad_runs_are_refused_and_empty_ones_are_nothing() -> None:
-    monitor = MistakesMonitor(SeededNoise(1), epsilon=1)
-    untyped: Any = monitor
-    for counts, limits in (([1.5], [3]), ([-1], [3]), ([1, 2], [3]), ([2**50], [3]), ([1], ["a"])):
-        with pytest.raises(BadParameter):
-            untyped.run(counts, limits)
-    assert monitor.run([], []) is None
-    assert monitor.checks == 0
     gate = Gate(
         SeededNoise(1),
         epsilon=1,
@@ -137,5 +129,44 @@ def test_bad_runs_are_refused_and_empty_ones_are_nothing() -> None:
         published=b"o",
     )
     assert gate.run([], lambda place: {}) == Step(0, NO_CHANGE)
+    untyped: Any = gate
+    for losses in ([1.5], [-1], [1, -1], [2**50], ["a"], [0, 0.5]):
+        with pytest.raises(BadParameter):
+            untyped.run(losses, lambda place: {})
     with pytest.raises(BadParameter, match="loss of 2 in 1 rounds"):
         gate.run([0, 2], lambda place: {})
+
+
+def test_a_public_restart_is_free() -> None:
+    class Restarting(MistakesMonitor):
+        def advance(self, mistakes: Any, thresholds: Any) -> int | None:
+            fired = super().advance(mistakes, thresholds)
+            if self.checks == 2:
+                self.restart()
+            return fired
+
+    streams = list(product((0, 1), repeat=4))
+    make = partial(Restarting, epsilon=1)
+    laws = {stream: transcripts(make, fixed([(n, 1) for n in stream]), 4) for stream in streams}
+    worst = max(
+        largest_loss(laws[one], laws[(*one[:i], 1 - one[i], *one[i + 1 :])])
+        for one, i in product(streams, range(4))
+    )
+    assert worst <= 1 + 1e-9
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.integers(0, 6)), max_size=20))
+def test_the_mistakes_monitor_agrees_with_the_definition(
+    steps: list[tuple[int, int, int]],
+) -> None:
+    script = {("query", n, 0): shock for n, (_, shock, _) in enumerate(steps)}
+    script |= {
+        ("threshold", n, 0): threshold_noise for n, (_, _, threshold_noise) in enumerate(steps)
+    }
+    monitor = MistakesMonitor(ScriptedNoise(script), epsilon=1)
+    count = epoch = 0
+    for new, shock, _ in steps:
+        count += new
+        fired = count + shock >= 5 + steps[epoch][2]
+        assert (monitor.advance([new], 5) is not None) == fired
+        count, epoch = (0, epoch + 1) if fired else (count, epoch)

@@ -10,8 +10,7 @@ import littlestone as ls
 from classes import CASES
 from littlestone._hypotheses.causes import causes_of
 from littlestone._hypotheses.rows import row_of
-from littlestone._learners.registry import learner_names, make_learner
-from littlestone._learners.terms import Terms
+from littlestone._learners.registry import Terms, learner_names, make_learner
 from littlestone._privacy.parameters import BadParameter
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import (

@@ -20,20 +20,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.causes import ADD, DROP, Gains, SparseExponential
-from littlestone._privacy.draw import Draw
-from littlestone._privacy.exponential import STAY, ExponentialMechanism
-from littlestone._privacy.gates import Gate
+from littlestone._privacy.draws import STAY, Draw, ExponentialMechanism
+from littlestone._privacy.gates import Gate, MistakesMonitor
 from littlestone._privacy.noise import Address, Noise
-from littlestone._privacy.selection import UnknownDomainSelection
-from littlestone._privacy.settling import SearchOrCompare
-from littlestone._privacy.sparse_vector import MistakesMonitor
+from littlestone._privacy.selection import SearchOrCompare, UnknownDomainSelection
 
 T = TypeVar("T")
 Outcome = TypeVar("Outcome", bound=Hashable)
@@ -43,17 +40,11 @@ Mass = Callable[[int | None, int | None], Probability]
 SCALES, NUMBERS = 100, 40
 
 
-class Chooser(Protocol):
-    """Take one of several outcomes by their probabilities, and remember it as a fork."""
-
-    def choose(self, outcomes: Sequence[tuple[T, Probability]]) -> T: ...
-
-
 class Interval:
     """Hold a drawn integer that is known to lie in [low, high]."""
 
     def __init__(
-        self, chooser: Chooser, mass: Mass, low: int | None, high: int | None, width: int
+        self, chooser: "BranchingNoise", mass: Mass, low: int | None, high: int | None, width: int
     ) -> None:
         self._chooser, self._mass, self._width = chooser, mass, width
         self.low, self.high = low, high
@@ -320,7 +311,7 @@ def transcripts(
 def _check_of(mechanism: Any) -> Callable[..., Hashable]:
     """Return what makes one check of a gate or of a monitor."""
     if isinstance(mechanism, MistakesMonitor):
-        return lambda mistakes, limit: mechanism.run([mistakes], [limit]) is not None
+        return lambda mistakes, limit: mechanism.advance([mistakes], limit) is not None
     if not isinstance(mechanism, Gate):
         return cast(Callable[..., Hashable], mechanism.check)
 

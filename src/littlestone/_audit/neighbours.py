@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._audit.runs import NULL, Neighbours, Row, critical_votes, separation
+from littlestone._audit.audit import NULL, Neighbours, Row, critical_votes, separation
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._data.schema import user_numbers

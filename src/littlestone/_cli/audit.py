@@ -53,7 +53,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Check that the code keeps its guarantee."""
-    from littlestone._audit.runs import AnyPlan, AuditTarget, small
+    from littlestone._audit.audit import AnyPlan, AuditTarget, small
     from littlestone._cli.audit_run import (
         print_computed,
         print_runs,

@@ -9,16 +9,24 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from littlestone._audit.audit import ENOUGH_POWER, Audit, Measured, audit_runs, verdict
+from littlestone._audit.audit import (
+    ENOUGH_POWER,
+    Audit,
+    AuditTarget,
+    Measured,
+    Neighbours,
+    Row,
+    audit_runs,
+    verdict,
+)
 from littlestone._audit.enumeration import Finding
+from littlestone._audit.gates import Enumeration, enumerated
 from littlestone._audit.neighbours import (
     for_causes,
     for_experts,
     for_forests,
     with_a_null_round,
 )
-from littlestone._audit.plans import Enumeration, enumerated
-from littlestone._audit.runs import AuditTarget, Neighbours, Row
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.terminal import plain_table
 from littlestone._data.readers import open_rows

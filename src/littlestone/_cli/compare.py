@@ -21,8 +21,7 @@ from littlestone._learners.plan_table import (
     planned_delta,
     planned_epsilon,
 )
-from littlestone._learners.registry import LEARNERS, check_name, learner_names
-from littlestone._learners.terms import AUTO, Terms
+from littlestone._learners.registry import AUTO, LEARNERS, Terms, check_name, learner_names
 from littlestone._privacy.parameters import BadParameter
 from littlestone._simulate.adversaries import ADVERSARIES, adversary_of
 from littlestone._simulate.games import Line, play_line

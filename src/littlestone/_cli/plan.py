@@ -10,8 +10,8 @@ import typer
 from littlestone._cli.options import BUDGET_AND_UNIT, AsJson, takes_request
 from littlestone._cli.terminal import plain_console, print_plan
 from littlestone._learners.causes_plan import CauseForecast, CausesPlan, forecast
-from littlestone._learners.inverse_plan import SmallestEpsilon, smallest_epsilon
 from littlestone._learners.plan_table import PlanTable
+from littlestone._learners.registry import SmallestEpsilon, smallest_epsilon
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 

@@ -47,13 +47,7 @@ from littlestone._learners.evidence import (
     window_from_json,
 )
 from littlestone._learners.loop import BallotWatcher, Loop, Publish
-from littlestone._privacy.causes import (
-    ADD,
-    CausesMechanism,
-    CausesSchedule,
-    Counts,
-    Gains,
-)
+from littlestone._privacy.causes import ADD, CausesMechanism, CausesSchedule, Counts, Gains
 from littlestone._privacy.noise import Noise
 
 # Rounds that are learned at once: few after a draw, then more and more.

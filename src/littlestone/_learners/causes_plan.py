@@ -35,11 +35,7 @@ from littlestone._learners.plan_table import (
     planned_horizon,
 )
 from littlestone._privacy.accounting import Cost, Unit
-from littlestone._privacy.causes import (
-    CausesSchedule,
-    Gains,
-    SparseExponential,
-)
+from littlestone._privacy.causes import CausesSchedule, Gains, SparseExponential
 from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real, enclose_exp, whole

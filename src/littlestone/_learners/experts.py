@@ -51,10 +51,11 @@ from littlestone._learners.scores import MistakeCounts, index_key, mistake_count
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Climb, complexity
-from littlestone._privacy.exponential import ExponentialMechanism, StayOrDraw
-from littlestone._privacy.gates import Climbing, Gate
+from littlestone._privacy.draws import ExponentialMechanism, StayOrDraw
+from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real
+from littlestone._privacy.schedules import Climbing
 from littlestone.errors import TooLarge
 
 # How probably a draw selects a rule that erred like the one it replaces.

@@ -25,7 +25,7 @@ from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import Release, StateData
 from littlestone._learners.tuning import fallbacks_of, is_narrower
-from littlestone._privacy.settling import Settling
+from littlestone._privacy.schedules import Settling
 from littlestone.errors import BadExample
 
 # The rounds of one step: few after a draw, since the next may be near, then twice as many each

@@ -32,15 +32,9 @@ from littlestone._learners.tuning import (
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise
-from littlestone._privacy.parameters import (
-    LARGEST_INTEGER,
-    BadParameter,
-    Real,
-    probability,
-    whole,
-)
-from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
-from littlestone._privacy.settling import SearchOrCompare, Settling
+from littlestone._privacy.parameters import LARGEST_INTEGER, BadParameter, Real, probability, whole
+from littlestone._privacy.schedules import Settling
+from littlestone._privacy.selection import SearchOrCompare, StableHistogram, UnknownDomainSelection
 
 SELECTORS = {kind.name: kind for kind in (UnknownDomainSelection, StableHistogram)}
 # Of a comparison of known rules, in units of its rate (Theorem 6): the mistakes after which it

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self, SupportsIndex, TypeVar, get_args
 
 from littlestone._display import facts_table
-from littlestone._privacy.accounting import Unit
+from littlestone._privacy.accounting import Cost, Unit
 from littlestone._privacy.parameters import (
     LARGEST_INTEGER,
     BadParameter,
@@ -102,6 +102,11 @@ class PlanTable(ABC):
             object.__setattr__(self, name, positive(getattr(self, name), name))
         for name in counts:
             object.__setattr__(self, name, whole(getattr(self, name), name, least=1))
+
+    @property
+    def cost(self) -> Cost:
+        """Return what a learner with this plan spends in all; one without a delta needs none."""
+        return Cost(self.epsilon, getattr(self, "delta", Fraction(0)))
 
     @property
     def vacuous(self) -> bool:

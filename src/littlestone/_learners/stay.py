@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from littlestone._learners.tuning import Climb
-from littlestone._privacy.gates import Ages, EpochEnd, Schedule
 from littlestone._privacy.mechanism import State
 from littlestone._privacy.parameters import LARGEST_INTEGER, whole
+from littlestone._privacy.schedules import Ages, EpochEnd, Schedule
 
 # So many draws that stay are made at a growing loss; by then the rate of the loss is known.
 COUNTED = 4

@@ -23,9 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._privacy.accounting import NOTHING, Cost, Guarantee, PrivacyEvent, Unit
-from littlestone._privacy.draw import Draw
-from littlestone._privacy.exponential import draw_by_score
-from littlestone._privacy.gates import Ages, EpochEnd, Gate, Schedule, Step
+from littlestone._privacy.draws import Draw, draw_by_score
+from littlestone._privacy.gates import Gate, Step
 from littlestone._privacy.mechanism import Mechanism, State, whole_field
 from littlestone._privacy.noise import Noise, noise_scale
 from littlestone._privacy.parameters import (
@@ -37,6 +36,7 @@ from littlestone._privacy.parameters import (
     whole,
     whole_numbers,
 )
+from littlestone._privacy.schedules import Ages, EpochEnd, Schedule
 
 Counts = npt.NDArray[np.int64]
 Classes = npt.NDArray[np.intp]

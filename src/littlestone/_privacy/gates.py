@@ -13,25 +13,96 @@ Each round is read by the monitor and the draw of its own epoch, so epochs compo
 releases are unlimited (after Asi, Feldman, Koren and Talwar 2023).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
-from littlestone._privacy.draw import Draw
-from littlestone._privacy.mechanism import Mechanism, State, whole_field
-from littlestone._privacy.noise import Noise
-from littlestone._privacy.parameters import BadParameter, Numbers, Real, whole, whole_numbers
-from littlestone._privacy.sparse_vector import MistakesMonitor
+from littlestone._privacy.draws import Draw
+from littlestone._privacy.mechanism import Mechanism, State, threshold_noise_field, whole_field
+from littlestone._privacy.noise import Gaps, Noise, noise_scale
+from littlestone._privacy.parameters import (
+    BadParameter,
+    Numbers,
+    Real,
+    positive,
+    whole,
+    whole_numbers,
+)
+from littlestone._privacy.schedules import EpochEnd, Schedule
 
 Scores = TypeVar("Scores")
-# Ages in rounds: one, or an array of several.
-Ages = int | npt.NDArray[np.int64]
 # More checks than any stream has.
 UNLIMITED = 1 << 62
+
+
+class MistakesMonitor:
+    """Count mistakes since the epoch began; pay epsilon once, however often it fires (Theorem 3).
+
+    A part of a gate, which guards its steps. The threshold noise is drawn once an epoch and used
+    in all of its checks.
+    """
+
+    def __init__(self, noise: Noise, *, epsilon: Real, cap: int = 1) -> None:
+        self._noise, self.cost = noise, Cost(positive(epsilon, "epsilon"))
+        self.cap = whole(cap, "cap", least=1)
+        # Theorem 3, "Users": replacing `cap` rounds one at a time costs `cap` times 1/scale.
+        self.threshold_scale = self.query_scale = noise_scale(self.cap / self.cost.epsilon)
+        self.checks = self.epoch = self._mistakes = 0
+        self._threshold_draw: int | None = None
+
+    def advance(self, mistakes: Sequence[int] | Gaps, thresholds: Gaps | int) -> int | None:
+        """Make checks in a row, up to the first that fires: return which, or None."""
+        # Theorem 3: the query is the sum since the epoch began, so one replaced round shifts it by a
+        # constant from its check on.
+        if len(mistakes) == 1:
+            last = self._mistakes + int(mistakes[0])
+            # Theorem 3 asks for the threshold noise in every comparison: it pays for every "no".
+            gap, at = int(thresholds) + self._threshold_noise() - last, ("query", self.checks, 0)
+            fired = 0 if self._noise.exceeds(gap, self.query_scale, at, one_sided=True) else None
+        elif len(mistakes):
+            sums = self._mistakes + np.cumsum(mistakes)
+            gaps = thresholds + self._threshold_noise() - sums
+            last, scale = int(sums[-1]), self.query_scale
+            fired = self._noise.first_exceeding(gaps, scale, self.checks, one_sided=True)
+        else:
+            return None
+        # Nothing is counted before its noise is drawn: a run that failed can be tried again.
+        self._mistakes = last
+        self.checks += len(mistakes) if fired is None else fired + 1
+        if fired is not None:
+            self.restart()
+        return fired
+
+    def restart(self) -> None:
+        """Begin a new epoch; free, when it happens on a public schedule."""
+        # Both must go: a count that survives is read by later firings, and threshold noise that
+        # paid for a shift up is wrong for every later epoch (Theorem 3, "Why it breaks").
+        self.epoch += 1
+        self._mistakes, self._threshold_draw = 0, None
+
+    def _threshold_noise(self) -> int:
+        if self._threshold_draw is None:
+            at = ("threshold", self.epoch, 0)
+            self._threshold_draw = self._noise.geometric(self.threshold_scale, at)
+        return self._threshold_draw
+
+    def parameters(self) -> State:
+        """Return the public parameters on which the guarantee rests."""
+        return {"epsilon": str(self.cost.epsilon), "cap": self.cap, "noise": repr(self._noise)}
+
+    def dump(self) -> State:
+        """Return what the next check needs, live noise included."""
+        counts = {"checks": self.checks, "epoch": self.epoch, "mistakes": self._mistakes}
+        return {**counts, "threshold_noise": self._threshold_draw}
+
+    def load(self, state: State) -> None:
+        """Load what `dump` returned."""
+        self.checks, self.epoch = whole_field(state, "checks"), whole_field(state, "epoch")
+        self._mistakes = whole_field(state, "mistakes")
+        self._threshold_draw = threshold_noise_field(state)
 
 
 class Decision(NamedTuple):
@@ -49,60 +120,6 @@ class Step(NamedTuple):
 
     checks: int
     decision: Decision
-
-
-class EpochEnd(NamedTuple):
-    """Hold how an epoch ended, all of it public: by a firing, by its age, or by both at once."""
-
-    key: bytes | None
-    fired: bool
-    aged: bool
-    window_age: int
-    epoch_age: int
-
-
-class Schedule(ABC):
-    """Decide when to check and against what. Public: a function of the transcript."""
-
-    # How often in a row nothing was drawn.
-    refusals = 0
-
-    @property
-    def window(self) -> int | None:
-        """Return the rounds after which the monitor starts afresh, or None for never."""
-        return None
-
-    @property
-    def epoch(self) -> int | None:
-        """Return the rounds after which a key is drawn without a firing, or None for never."""
-        return None
-
-    @abstractmethod
-    def limits(self, ages: Ages) -> Any:
-        """Return the threshold at an age of the monitor's window, or at each of several."""
-
-    def after(self, end: EpochEnd, published: bytes) -> None:
-        """Note how an epoch ended, and what was published in it."""
-        self.refusals = self.refusals + 1 if end.key is None else 0
-
-    def dump(self) -> State:
-        """Return what the schedule knows, as JSON data."""
-        return {"refusals": self.refusals}
-
-    def load(self, state: State) -> None:
-        """Load what `dump` returned."""
-        self.refusals = whole_field(state, "refusals")
-
-
-class Climbing(Schedule):
-    """Fire at a threshold that depends on the age of the epoch and on refusals in a row."""
-
-    def __init__(self, threshold: Callable[[Ages, int], Any]) -> None:
-        self._threshold = threshold
-
-    def limits(self, ages: Ages) -> Any:
-        """Return the threshold at each age."""
-        return self._threshold(ages, self.refusals)
 
 
 class Gate(Mechanism, Generic[Scores]):
@@ -136,7 +153,7 @@ class Gate(Mechanism, Generic[Scores]):
         self.largest_loss = whole(largest_loss, "largest_loss", least=1)
         self.unit, self._cap, self._reads = unit, cap, 1 if cap is None else cap
         # Theorem 3 counts in units: one round shifts the loss by at most `largest_loss` of them.
-        self._monitor = MistakesMonitor(noise, epsilon=epsilon, cap=self._reads * self.largest_loss)
+        self.monitor = MistakesMonitor(noise, epsilon=epsilon, cap=self._reads * self.largest_loss)
         self._noise, self.schedule, self.draw = noise, schedule, draw
         self.published, self.leave_out_published = published, leave_out_published
         self.releases_made = 0
@@ -169,7 +186,7 @@ class Gate(Mechanism, Generic[Scores]):
                 part = counts[done : done + min(self._to_window_end, to_age)]
                 checks = np.arange(1, len(part) + 1) if len(part) > 1 else 1
                 ages = self.window_age + self.check_every * checks
-                fired = self._monitor.advance(part, self.schedule.limits(ages))
+                fired = self.monitor.advance(part, self.schedule.limits(ages))
                 made = len(part) if fired is None else fired + 1
                 done += made
                 aged = to_age <= made
@@ -196,14 +213,14 @@ class Gate(Mechanism, Generic[Scores]):
     def _end_window(self) -> None:
         """Restart the monitor at the end of its window: a public time, so free (Theorem 3)."""
         if self.schedule.window is not None and self.window_age >= self.schedule.window:
-            self._monitor.restart()
+            self.monitor.restart()
             self.window_age = 0
 
     def _end_epoch(self, scores: Scores, fired: bool, aged: bool) -> Decision:
         """Draw, and begin an epoch: nothing that this draw read is read again."""
         if not fired:
             # At a firing the monitor has begun afresh by itself.
-            self._monitor.restart()
+            self.monitor.restart()
         # Charged first: a draw that fails on the way, or selects None, costs as much. The number
         # is part of every noise address: two releases must not have the same.
         number = self.releases_made
@@ -222,7 +239,7 @@ class Gate(Mechanism, Generic[Scores]):
     def total(self) -> Cost:
         """Return the exact cost of everything that this gate may ever do."""
         # Theorem 7: one unit's rounds are read by at most `cap` draws (per event, one).
-        return self.draw.joint(self._monitor.cost, self._reads)
+        return self.draw.joint(self.monitor.cost, self._reads)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -232,12 +249,12 @@ class Gate(Mechanism, Generic[Scores]):
     @property
     def spent(self) -> Cost:
         """Return what one unit may have cost so far: never more than the guarantee."""
-        return self.draw.joint(self._monitor.cost, self._reads if self.releases_made else 0)
+        return self.draw.joint(self.monitor.cost, self._reads if self.releases_made else 0)
 
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far."""
-        noise, before = repr(self._noise), self.draw.joint(self._monitor.cost, 0)
+        noise, before = repr(self._noise), self.draw.joint(self.monitor.cost, 0)
         monitor = PrivacyEvent("monitor", before, None, noise)
         if before == self.total:
             return (monitor,)
@@ -248,7 +265,7 @@ class Gate(Mechanism, Generic[Scores]):
     def _parameters(self) -> State:
         return {
             "draw": self.draw.parameters(),
-            "monitor": self._monitor._parameters(),
+            "monitor": self.monitor.parameters(),
             "check_every": self.check_every,
             "largest_loss": self.largest_loss,
             "leave_out_published": self.leave_out_published,
@@ -262,7 +279,7 @@ class Gate(Mechanism, Generic[Scores]):
             "window_age": self.window_age,
             "epoch_age": self.epoch_age,
             "schedule": self.schedule.dump(),
-            "monitor": self._monitor._state(),
+            "monitor": self.monitor.dump(),
         }
 
     def _load_state_data(self, data: State) -> None:
@@ -271,4 +288,4 @@ class Gate(Mechanism, Generic[Scores]):
         self.window_age = whole_field(data, "window_age")
         self.epoch_age = whole_field(data, "epoch_age")
         self.schedule.load(data["schedule"])
-        self._monitor.resume(data["monitor"])
+        self.monitor.load(data["monitor"])

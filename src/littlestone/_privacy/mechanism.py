@@ -1,11 +1,10 @@
 """Keep mechanisms with state forward-only, because stepping a copy is a second release.
 
 Promises: a mechanism cannot be copied or pickled; it takes one step at a time, whatever the
-threads; and it works only in the process that made it, because a fork is a copy. `export` returns
-its state, for a store to move (live threshold noise included, draws made ahead never), and leaves
-the exporter unusable. `checkpoint` yields its state to a `with` block and goes on or, if the block
-fails, is unusable too. The store has to see that a state is resumed once only: data can be copied
-(docs/guarantee.md, Theorem 12).
+threads; and it works only in the process that made it, because a fork is a copy. `checkpoint` yields
+its state to a `with` block (live threshold noise included, draws made ahead never) and goes on or, if
+the block fails, is unusable: the state may have been saved. The store has to see that a state is
+resumed once only: data can be copied (docs/guarantee.md, Theorem 12).
 """
 
 import os
@@ -24,11 +23,11 @@ State: TypeAlias = dict[str, Any]
 
 
 class MechanismMoved(LittlestoneError, RuntimeError):
-    """Report a mechanism that was exported or forked, or that another thread is using."""
+    """Report a mechanism whose state was moved, that was forked, or that another thread is using."""
 
 
 def whole_field(state: State, name: str, least: int | None = 0, most: int | None = None) -> int:
-    """Read a whole number of an exported state."""
+    """Read a whole number of a saved state."""
     value = whole(state.get(name, "missing"), f"the state's {name}", least)
     if most is not None and value > most:
         raise BadParameter(f"the state's {name} is {value}, above {most}")
@@ -36,7 +35,7 @@ def whole_field(state: State, name: str, least: int | None = 0, most: int | None
 
 
 def threshold_noise_field(state: State) -> int | None:
-    """Return the threshold noise of an exported state, or None if none was drawn."""
+    """Return the threshold noise of a saved state, or None if none was drawn."""
     name = "threshold_noise"
     return None if state.get(name) is None else whole_field(state, name, least=None)
 
@@ -52,9 +51,13 @@ class _Step:
 
     def __enter__(self) -> None:
         if self._mechanism._moved:
-            raise MechanismMoved("it was exported: only the place that it moved to may go on")
+            raise MechanismMoved(
+                "saving its state failed, so it may not go on: open what was saved"
+            )
         if os.getpid() != self._home:
-            raise MechanismMoved("it belongs to another process: export it there, resume it here")
+            raise MechanismMoved(
+                "it belongs to another process: a fork is a copy, and may not go on"
+            )
         # Two threads in one step would read the same noise or count one firing for two.
         if not self._lock.acquire(blocking=False):
             raise MechanismMoved("another thread is in a step, and steps are taken one at a time")
@@ -74,7 +77,7 @@ class ForwardOnly:
         self.__copy__()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("it cannot be pickled: a pickle is a copy; export moves the state")
+        raise TypeError("it cannot be pickled: a pickle is a copy; checkpoint moves the state")
 
 
 class Mechanism(ForwardOnly, ABC):
@@ -86,12 +89,6 @@ class Mechanism(ForwardOnly, ABC):
     def __init__(self) -> None:
         self._step = _Step(self)
 
-    def export(self) -> State:
-        """Return the whole state; after this, the present object refuses to work."""
-        with self._step:
-            self._moved = True
-            return self._state()
-
     @contextmanager
     def checkpoint(self) -> Iterator[State]:
         """Yield the state to be kept by the `with` block; if it raises, this object is unusable."""
@@ -102,7 +99,7 @@ class Mechanism(ForwardOnly, ABC):
             self._moved = False
 
     def resume(self, state: State) -> None:
-        """Take over an exported state."""
+        """Take over a saved state."""
         # A step that was made has spent budget, which the state that is loaded would hide.
         if self._begun or self._moved:
             raise BadParameter("only a mechanism that has not begun can resume a state")

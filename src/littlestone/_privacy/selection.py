@@ -19,17 +19,19 @@ the sum of both. Proof: docs/guarantee.md, Theorem 5.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from functools import cache
 from itertools import count, pairwise
+from typing import Any
 
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.draw import Draw
+from littlestone._privacy.draws import Draw, ExponentialMechanism
 from littlestone._privacy.noise import Noise, noise_scale
 from littlestone._privacy.parameters import (
+    LARGEST_INTEGER,
     BadParameter,
     Real,
     context,
@@ -40,6 +42,7 @@ from littlestone._privacy.parameters import (
     probability,
     whole,
 )
+from littlestone._privacy.schedules import Settling
 
 # q is a multiple of 2^-24: at most 2^-23 of epsilon is lost, and powers of q stay short.
 GROWTH_BITS = 24
@@ -279,3 +282,45 @@ class UnknownDomainSelection(Draw[Mapping[bytes, int]]):
         """Return the weight of n votes (of None, for 0) over the common denominator."""
         up, down = self.curve.growth.numerator, self.curve.growth.denominator
         return int((up - down) * up ** (n - 1) * down ** (top - n) if n else down**top)
+
+
+class SearchOrCompare(Draw[Mapping[bytes, int]]):
+    """Select a new key by votes, or the best of the known ones by mistakes, as scheduled."""
+
+    def __init__(self, search: Draw[Mapping[bytes, int]], schedule: Settling) -> None:
+        self.name, self.cost = search.name, search.cost
+        self.search, self._schedule = search, schedule
+
+    # An attribute, so that an audit can draw from its law in one step.
+    comparison: Callable[..., Draw[Any]] = ExponentialMechanism
+
+    def select(
+        self,
+        scores: Mapping[bytes, int],
+        noise: Noise,
+        release: int,
+        published: bytes | None = None,
+    ) -> bytes | None:
+        """Select a key; None leaves the published one in place."""
+        assert published is not None, "it is compared with what is published"
+        known, margin = self._schedule.known(published), self._schedule.margin
+        if not self._schedule.comparing:
+            # Known keys are public: a vote moved to or from one is only added or removed. So is the
+            # margin: what is left of a count moves by no more than the count (Theorem 5).
+            votes = {key: n - margin for key, n in positive_votes(scores).items() if n > margin}
+            fresh = {key: n for key, n in votes.items() if key not in known}
+            return self.search.select(fresh, noise, release, published)
+        keys = (published, *known)
+        if set(scores) != set(keys):
+            raise BadParameter("a comparison requires the mistakes of every known key, no others")
+        ahead = [-whole(scores[key], "mistakes", least=0) for key in keys]
+        # Clipped, which is free as it is public.
+        ahead[0] += min(margin, LARGEST_INTEGER)
+        # Theorem 6: a comparison spends what a search may spend, on rounds of its own epoch.
+        comparison = self.comparison(keys, epsilon=self.cost.epsilon)
+        key = comparison.select(ahead, noise, release)
+        return None if key == published else key
+
+    def parameters(self) -> dict[str, str]:
+        """Return the public parameters on which the guarantee rests."""
+        return self.search.parameters()

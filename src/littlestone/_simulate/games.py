@@ -26,9 +26,8 @@ from littlestone._hypotheses.rows import Batch, Column, column_of, part_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._hypotheses.values import key_of
 from littlestone._learners.base import PrivateLearner, Release
-from littlestone._learners.registry import make_learner
+from littlestone._learners.registry import Terms, make_learner
 from littlestone._learners.soa import SOA, Halving
-from littlestone._learners.terms import Terms
 from littlestone._plots import plot_private
 from littlestone._privacy.parameters import BadParameter
 from littlestone._simulate.adversaries import Adaptive, Adversary, adversary_of

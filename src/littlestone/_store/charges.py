@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from littlestone._learners.registry import LearnerChoice
-from littlestone._privacy.accounting import cost_of
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.budgets import BadBudget, BudgetExceeded, BudgetFile
 from littlestone._store.files import BadStore, OldCopy
@@ -49,7 +48,7 @@ def check_budget(task: LearnRequest) -> BudgetFile | None:
     budget = budget_of(task)
     if budget is not None:
         # The cost follows from the class and the budget, whatever the horizon.
-        cost = cost_of(choose_learner(task, task.horizon or 1).plan)
+        cost = choose_learner(task, task.horizon or 1).plan.cost
         budget.check(cost.epsilon, cost.delta, unit=task.unit)
     return budget
 
@@ -58,7 +57,7 @@ def charge_run(budget: BudgetFile | None, chosen: LearnerChoice, task: LearnRequ
     """Draw for a run that is not stored; return what to tell the person."""
     if budget is None:
         return []
-    cost, note = cost_of(chosen.plan), f"learn {task.spec} of {task.source}"
+    cost, note = chosen.plan.cost, f"learn {task.spec} of {task.source}"
     return [str(budget.draw(cost.epsilon, cost.delta, unit=task.unit, note=note))]
 
 
@@ -101,7 +100,7 @@ def charge_store(budget: BudgetFile | None, store: "Store") -> list[str]:
     told = []
     if store.learner.rounds == 0:
         cost, note = (
-            cost_of(store.about.chosen.plan),
+            store.about.chosen.plan.cost,
             f"{store.about.terms.spec} in {store.path.name}",
         )
         unit = store.about.terms.unit

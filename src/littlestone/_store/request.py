@@ -12,8 +12,7 @@ from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.evidence import Window
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import LearnerChoice, choose
-from littlestone._learners.terms import AUTO, Terms
+from littlestone._learners.registry import AUTO, LearnerChoice, Terms, choose
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._classes.serialization import class_from_json, class_to_json, same_class
-from littlestone._classes.specs import parse_spec
+from littlestone._classes.specs import class_from_json, class_to_json, parse_spec, same_class
 from littlestone._hypotheses.rules import rule_from_json
 from littlestone._learners.base import ChangedState, Checkpoint, Release
 from littlestone._learners.registry import LearnerChoice, learner_choice_from_json

@@ -20,13 +20,16 @@ says where the print was repaired.
 """
 
 from littlestone._privacy.selection import StableHistogram
-from littlestone.paper.above_threshold import AboveThreshold
 from littlestone.paper.adaptive import AdaptiveDPSOA, EveryRound, EveryRoundPlan
-from littlestone.paper.composition import composed_epsilon, per_release
-from littlestone.paper.gates import EveryCheck, HistSparse
+from littlestone.paper.gates import (
+    AboveThreshold,
+    EveryCheck,
+    HistSparse,
+    composed_epsilon,
+    per_release,
+)
 from littlestone.paper.learner import PaperDPSOA
-from littlestone.paper.plan import PaperPlan
-from littlestone.paper.theorem import TheoremPlan
+from littlestone.paper.plan import PaperPlan, TheoremPlan
 
 __all__ = [
     "AboveThreshold",

@@ -46,8 +46,7 @@ from littlestone._privacy.accounting import Cost
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone._privacy.selection import StableHistogram
-from littlestone.paper.composition import per_release
-from littlestone.paper.gates import EveryCheck
+from littlestone.paper.gates import EveryCheck, per_release
 
 
 class Prefix:

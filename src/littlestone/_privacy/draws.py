@@ -1,23 +1,24 @@
-"""Choose from a finite public list by integer scores: the exponential mechanism, exactly.
+"""Draw a key from private scores: what a gate asks of a draw, and the exponential mechanism.
 
-Promises: index i is drawn with probability proportional to exp(epsilon score_i / (2 D)) and no
-other law: weights are enclosed between integers and refined until the drawn bits decide, so no
-rounding is left to attack. Candidates of equal score are one group, and a group is one weight.
+`ExponentialMechanism` chooses from a finite public list, exactly: index i is drawn with probability
+proportional to exp(epsilon score_i / (2 D)) and no other law. Weights are enclosed between integers
+and refined until the drawn bits decide, so no rounding is left to attack. Candidates of equal score
+are one group, and a group is one weight.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import sha256
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.draw import Draw
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import (
     BadParameter,
@@ -28,12 +29,38 @@ from littlestone._privacy.parameters import (
     whole,
 )
 
-Scores: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
+Scores = TypeVar("Scores", contravariant=True)
+
+
+class Draw(ABC, Generic[Scores]):
+    """Select a key from the private scores of one epoch, at a stated cost."""
+
+    name: str
+    # What one draw costs, for scores that one replaced round moves as its lemma allows.
+    cost: Cost
+
+    @abstractmethod
+    def select(
+        self, scores: Scores, noise: Noise, release: int, published: bytes | None = None
+    ) -> bytes | None:
+        """Select a key, or None; the published one is public and may be left out."""
+
+    def parameters(self) -> dict[str, str]:
+        """Return the public parameters on which the guarantee rests."""
+        return self.cost.parameters(self.name)
+
+    def joint(self, monitor: Cost, reads: int) -> Cost:
+        """Return what the monitor costs together with so many draws that read one unit."""
+        # Theorem 7: basic composition, unless a draw knows better.
+        return monitor + self.cost.times(reads)
+
+
+Integers: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
 
 WORD = 64
 
 
-class ExponentialMechanism(Draw[Scores]):
+class ExponentialMechanism(Draw[Integers]):
     """Select one of a fixed list of candidates, by scores."""
 
     name = "exponential mechanism"
@@ -50,7 +77,7 @@ class ExponentialMechanism(Draw[Scores]):
         self.rate = self.cost.epsilon / (2 * self.sensitivity)
 
     def select(
-        self, scores: Scores, noise: Noise, release: int, published: bytes | None = None
+        self, scores: Integers, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         """Select a candidate, or None if all are left out."""
         values, size = _integers(scores), len(self.candidates)
@@ -86,7 +113,7 @@ class StayOrDraw(ExponentialMechanism):
         super().__init__([*candidates, STAY], epsilon=epsilon, sensitivity=sensitivity)
 
     def select(
-        self, scores: Scores, noise: Noise, release: int, published: bytes | None = None
+        self, scores: Integers, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         """Select a candidate, or None to stay."""
         key = super().select(scores, noise, release, published)
@@ -94,7 +121,7 @@ class StayOrDraw(ExponentialMechanism):
 
 
 def draw_by_score(
-    scores: Scores,
+    scores: Integers,
     rate: Fraction,
     noise: Noise,
     release: int,
@@ -173,16 +200,13 @@ def _weights(
 @lru_cache(maxsize=1 << 12)
 def _step(step: int, rate: Fraction, digits: int) -> tuple[int, int]:
     """Return integers that enclose exp(-rate * step) * 10^digits."""
-    return _scaled(enclose_exp(-rate * step, digits), digits)
-
-
-def _scaled(enclosure: tuple[Decimal, Decimal], digits: int) -> tuple[int, int]:
-    """Return integers that enclose 10^digits times an enclosure."""
-    low, high = (bound.scaleb(digits, context(digits, ROUND_FLOOR)) for bound in enclosure)
+    # Decimals are moved by powers of ten, exactly, before they are rounded outwards.
+    arithmetic = context(digits, ROUND_FLOOR)
+    low, high = (bound.scaleb(digits, arithmetic) for bound in enclose_exp(-rate * step, digits))
     return int(low), int(high) + 1
 
 
-def _integers(scores: Scores) -> NDArray[np.integer[Any]]:
+def _integers(scores: Integers) -> NDArray[np.integer[Any]]:
     """Return the scores as an array, if they are integers and there is at least one."""
     values = np.asarray(scores)
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
