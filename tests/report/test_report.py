@@ -43,7 +43,7 @@ HOSTILE = (
 TAGS = re.compile(
     "html|head|meta|title|style|body|aside|p|strong|main|header|h1|h2|span|code|dl|div|dt|dd|small"
     "|ol|section|figure|figcaption|svg|defs|clippath|text|path|rect|use|g|ul|li|i|bdi|details|summary"
-    "|table|thead|tbody|tr|th|td|b|em"
+    "|table|thead|tbody|tr|th|td|b"
 )
 
 
@@ -382,11 +382,6 @@ def test_a_figure_is_the_same_every_time_and_names_no_address() -> None:
     assert "http" not in inline_svg(figure, "run")
 
 
-def test_votes_beyond_the_trees_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"19 trees cannot have cast the 22 votes.*round 500"):
-        replace(RUN, trees=19)
-
-
 def test_a_report_does_not_print() -> None:
     assert repr(RUN) == "Report(private)"
 
@@ -424,9 +419,6 @@ def test_each_cause_is_drawn_beside_the_base_rate() -> None:
     second, _ = CAUSES.causes or ()
     assert second.evidence is not None
     assert f"{second.evidence.lift:.2g} times the rate of others" in facts
-    stood = [(a["x"], a["width"]) for a in page.all("rect") if "x" in a and a["height"] == "20"]
-    assert ("111.1", "444.4") in stood, "rounds 1,001 to 5,000 of 9,000"
-    assert ("333.3", "666.7") in stood
     assert "<b>23\N{MULTIPLICATION SIGN}</b>as often as others" in written
     bars = [a for a in page.all("rect") if a.get("height") == "14"]
     scale = 0.5
@@ -455,8 +447,8 @@ def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_round
     assert stood == [[3_001, 9_000], [1_001, 5_000]]
     assert [tick.get_text() for tick in spans.get_yticklabels()] == ["A", "B"]
     said = figure_words(CAUSES)
-    assert "What was published cost about 396, where publishing nothing would have cost" in said
-    assert "about 1,330: a missed positive costs 1, a false alarm 0.11." in said
+    assert "What was published cost about 396; publishing nothing would have cost" in said
+    assert "about 1,330. A missed positive costs 1, a false alarm 0.11." in said
     assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
 
 

@@ -14,7 +14,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from string import ascii_uppercase
 from tempfile import TemporaryFile
@@ -88,15 +87,6 @@ class Report:
     costs: Sequence[CostSample] = ()
     missed: int | None = None
 
-    def __post_init__(self) -> None:
-        for sample in self.samples:
-            # A figure that shows more votes than trees would hide a fault of the learner.
-            if voters(sample) > self.trees:
-                raise ValueError(
-                    f"A tree has one vote: {self.trees} trees cannot have cast the"
-                    f" {voters(sample)} votes of the sample after round {sample.round}."
-                )
-
     def __repr__(self) -> str:
         return "Report(private)"
 
@@ -143,13 +133,11 @@ def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
     def place(rate: float | None) -> str | None:
         return None if rate is None else f"{min(1000.0, 1000 * rate / scale):.1f}"
 
-    for one, letter in zip_longest(report.causes or (), ascii_uppercase[:MOST_CAUSES]):
-        if one is None:
-            return
+    for number, one in enumerate(report.causes or ()):
         found, bar = one.evidence, one.bar
         known = found is not None and bar.rate is not None
         yield {
-            "letter": letter or "",
+            "letter": ascii_uppercase[number] if number < MOST_CAUSES else "",
             "cause": str(one.cause),
             "standing": one.standing,
             "spans": spans_in_words(one),
@@ -159,21 +147,12 @@ def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
             "base": None if bar.base is None else percent(bar.base),
             "lift": None if found is None or not found.lift else multiple(found.lift),
             "clear": known and bar.base is not None and bar.low > bar.base,
-            "stood": [_strip(start, stop, report.rounds) for start, stop in one.spans],
             "at": place(bar.rate),
             "low": place(bar.low) if known else None,
             "high": place(bar.high) if known else None,
             "base_at": place(bar.base),
             "least_at": place(report.min_rate),
         }
-
-
-def _strip(start: int, stop: int | None, rounds: int) -> tuple[str, str]:
-    """Return where a bar begins, and how long it is, in thousandths of all rounds."""
-    # However short it stood, something shows; and the last rule may stand from the next round on.
-    at = min(1000 * (start - 1) / max(1, rounds), 992.0)
-    end = 1000.0 if stop is None else 1000 * stop / max(1, rounds)
-    return f"{at:.1f}", f"{max(8.0, end - at):.1f}"
 
 
 def lead(report: Report) -> Iterator[str]:
@@ -191,9 +170,8 @@ def lead(report: Report) -> Iterator[str]:
         # The cost of a false alarm, as _learners/causes.py has it.
         rate = report.min_rate or 0.5
         yield (
-            f"What was published cost about {ours:,.0f}, where publishing nothing would have cost "
-            f"about {nothing:,.0f}: a missed positive costs 1, a false alarm "
-            f"{rate / (1 - rate):.2g}."
+            f"What was published cost about {ours:,.0f}; publishing nothing would have cost about "
+            f"{nothing:,.0f}. A missed positive costs 1, a false alarm {rate / (1 - rate):.2g}."
         )
 
 
