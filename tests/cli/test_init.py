@@ -15,7 +15,7 @@ import pytest
 
 from commands import littlestone
 from littlestone._cli.init import propose
-from littlestone._data.header import Header
+from littlestone._data.readers import Header
 
 NAMES = ["time", "version", "country", "user_id", "amount", "failed"]
 Write = Callable[[Path, list[list[str]]], None]

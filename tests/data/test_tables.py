@@ -22,9 +22,8 @@ import pytest
 
 import littlestone as ls
 from littlestone._data import locations
-from littlestone._data.header import read_header
 from littlestone._data.locations import locate
-from littlestone._data.readers import format_of, open_rows
+from littlestone._data.readers import format_of, open_rows, read_header
 from littlestone._data.rounds import BadStream, Rounds, Start
 from littlestone._hypotheses.rows import row_of
 from littlestone._learners.base import PrivateLearner
@@ -85,7 +84,7 @@ def test_arrow_has_the_rows_that_were_written(
 def test_arrow_is_read_on_from_any_row(name: str, row: int, tmp_path: Path) -> None:
     path = arrow_file(tmp_path / name)
     with open_rows(path, CLS, label="failed", block_rows=4) as rows:
-        assert cells(list(rows.after(Start(row)))) == EXPECTED[row:]
+        assert cells([block for block, _ in rows.blocks(Start(row))]) == EXPECTED[row:]
 
 
 def test_record_batches_before_the_place_are_not_read_from_a_file(tmp_path: Path) -> None:
@@ -106,7 +105,7 @@ def test_record_batches_before_the_place_are_not_read_from_a_file(tmp_path: Path
                 return self._file.get_batch(number)
 
         with mock.patch.object(pa.ipc, "open_file", Noting):
-            assert len(list(rows.after(Start(7)))) == 1
+            assert len(list(rows.blocks(Start(7)))) == 1
     assert read == [2, 3]
 
 
@@ -268,10 +267,10 @@ def test_a_uri_has_the_rows_of_its_file(name: str, tmp_path: Path) -> None:
     with open_rows(there, CLS, label="failed", block_rows=4) as rows:
         assert rows.length == 10
         identity = rows.identity(5)
-        place = list(rows)[1].start(4)
+        (_, place), *_ = rows.blocks()
     with open_rows(there, CLS, label="failed", block_rows=4) as rows:
         assert rows.identity(5) == identity
-        assert cells(list(rows.after(place))) == cells(one)[4:]
+        assert cells([block for block, _ in rows.blocks(place)]) == cells(one)[4:]
     os.utime(path, ns=(1, 1))
     with open_rows(there, CLS, label="failed") as rows:
         assert rows.identity(5) != identity  # written again: all rows are compared
@@ -384,15 +383,15 @@ Learned = list[tuple[Any, ...]]
 
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch) -> Learned:
-    """What learners are shown of each row: value, label, whether it is usable, route."""
+    """What learners are shown of each row: value, label, user."""
     found: Learned = []
 
-    def passed(self: PrivateLearner, batch: Any, answers: Any, usable: Any, routes: Any) -> None:
-        self._under_way.release()
-        shown = [None] * len(answers) if routes is None else routes.tolist()
-        found.extend(zip(batch["version"], answers.tolist(), usable.tolist(), shown, strict=True))
+    def learn(self: PrivateLearner, rounds: Rounds) -> None:
+        users = [None] * len(rounds) if rounds.users is None else rounds.users.tolist()
+        values: Any = rounds.columns["version"]
+        found.extend(zip(values, rounds.labels.tolist(), users, strict=True))
 
-    monkeypatch.setattr(PrivateLearner, "_pass_many", passed)
+    monkeypatch.setattr(PrivateLearner, "learn", learn)
     return found
 
 

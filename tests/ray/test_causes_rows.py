@@ -33,7 +33,7 @@ from littlestone._ray.rows import RemoteRounds, open_remote_rows
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 ROWS = 8_000
-SHORT = {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 1100, "SPAN": 1000}
+SHORT = {"LARGEST_BLOCK": 1100, "SPAN": 1000}
 COLUMNS = Causes(["version", "country", Ranges("age", [18, 30, 65])], width=2)
 OUTCOMES = replace(COLUMNS, normal=["0", "fine"])
 PLANS: dict[str, tuple[ls.CausesPlan, str | None]] = {
@@ -98,6 +98,7 @@ def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(far.RemoteParquet, "_tables", read_here)
     for name, value in SHORT.items():
         monkeypatch.setattr(far, name, value)
+    monkeypatch.setattr("littlestone._data.rounds.FIRST_BLOCK", 300)
 
 
 def learner_of(kind: str, **options: Any) -> ls.PrivateCauses:

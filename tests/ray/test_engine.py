@@ -50,7 +50,7 @@ pytestmark = [
 
 ROWS = 9_000
 CANARY = "canary-5301"
-SHORT = {"FIRST_BLOCK": 300, "LARGEST_BLOCK": 700, "SPAN": 1000}
+SHORT = {"LARGEST_BLOCK": 700, "SPAN": 1000}
 """Many blocks, some of them within one table and some of several row groups."""
 
 # What a process of its own needs to import these tests.
@@ -67,6 +67,7 @@ def cluster() -> Iterator[Any]:
 def _short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SHORT.items():
         monkeypatch.setattr(far, name, value)
+    monkeypatch.setattr("littlestone._data.rounds.FIRST_BLOCK", 300)
 
 
 def columns(rows: int = ROWS) -> dict[str, list[Any]]:

@@ -48,8 +48,9 @@ def main(folder: Path) -> None:
 
 COMMAND = """
 from littlestone._cli.main import main
+from littlestone._data import rounds
 from littlestone._ray import rows as far
-far.FIRST_BLOCK = far.LARGEST_BLOCK = 200
+rounds.FIRST_BLOCK = far.LARGEST_BLOCK = 200
 main()
 """
 

@@ -22,7 +22,6 @@ from commands import littlestone
 from littlestone._cli.learn_run import run
 from littlestone._data import locations, readers
 from littlestone._data import text as lines
-from littlestone._data import text as opening
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost, Guarantee
@@ -226,7 +225,7 @@ def test_new_rows_that_were_interrupted_are_gone_on_with(
 ) -> None:
     """The same command is given again: by then a part of the rows is not new any more."""
     learned(day)
-    monkeypatch.setattr(sources, "FIRST_BLOCK", 50)
+    monkeypatch.setattr("littlestone._data.rounds.FIRST_BLOCK", 50)
 
     def stop(outcome: RunResult) -> None:
         if outcome.learner.rounds > 200:
@@ -399,9 +398,7 @@ def test_a_packed_file_that_is_cut_off_goes_on_when_it_is_whole(day: Path) -> No
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, size: int = 64) -> None:
-    monkeypatch.setattr(sources, "FIRST_BLOCK", size)
-    monkeypatch.setattr(sources, "LARGEST_BLOCK", size)
-    monkeypatch.setattr("littlestone._cli.learn_run.LARGEST_BLOCK", size)
+    monkeypatch.setattr(readers, "block_size", lambda row, largest: size)
     monkeypatch.setattr(readers, "CHECKED_ROWS", size)
     monkeypatch.setattr(lines, "_CHUNK_BYTES", 500)
     monkeypatch.setattr(sources, "MOST_MARK", size)
@@ -459,8 +456,8 @@ def test_row_groups_that_were_learned_are_not_read(
         pq.write_table(half, folder / f"{part}.parquet", row_group_size=80)
     batches = pq.ParquetFile.iter_batches
 
-    def counting(*args: Any, **options: Any) -> Any:
-        for batch in batches(*args, **options):
+    def counting(file: Any, size: int, *args: Any, **options: Any) -> Any:
+        for batch in batches(file, 64, *args, **options):
             read.append(batch.num_rows)
             yield batch
 
@@ -516,7 +513,7 @@ def test_progress_is_shown_where_rows_have_to_be_read_again(
     day: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_blocks(monkeypatch)
-    monkeypatch.setattr(opening, "_SKIPPED_AT_ONCE", 100)
+    monkeypatch.setattr(lines, "_SKIPPED_AT_ONCE", 100)
     day.write_text(csv_of(1000))
     path, seen = packed(day), list[str]()
     run(task(path), lambda outcome: None, day.parent / "run.db")
@@ -553,13 +550,14 @@ def test_every_place_is_where_its_row_begins(
         return open_rows(path, cls, label="fraud", user="who", block_rows=1)
 
     with opened() as found:
-        blocks = list(found)
+        blocks = list(found.blocks())
     assert len(blocks) > 10
-    for row, block in enumerate(blocks):
+    for row, (_, place) in enumerate(blocks, 1):
         with opened() as found:
-            rest = list(found.after(block.start(row)))
-        assert [one.sums() for one in rest] == [one.sums() for one in blocks[row:]]
-        assert [one.bad for one in rest] == [one.bad for one in blocks[row:]]
+            rest = list(found.blocks(place))
+        assert [(block.sums(), block.bad, after) for block, after in rest] == [
+            (block.sums(), block.bad, after) for block, after in blocks[row:]
+        ]
 
 
 def test_a_copy_is_gone_on_with_from_its_own_place(day: Path) -> None:

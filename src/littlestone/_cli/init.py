@@ -13,7 +13,7 @@ import typer
 
 from littlestone._cli.options import AsJson, FileFormat
 from littlestone._cli.terminal import plain_console
-from littlestone._data.header import Header, read_header
+from littlestone._data.readers import Header, read_header
 from littlestone._privacy.parameters import BadParameter
 
 EXAMPLE = "Example: littlestone init events.csv"

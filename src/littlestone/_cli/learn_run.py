@@ -23,7 +23,7 @@ from littlestone._data.readers import (
     is_parquet,
     open_rows,
 )
-from littlestone._data.rounds import BadStream, Rounds, RowSpan
+from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
 from littlestone._data.topic import TopicRows
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.plan_table import delta_warning
@@ -55,7 +55,6 @@ from littlestone._store.request import (
     windows_of,
 )
 from littlestone._store.sources import (
-    LARGEST_BLOCK,
     Source,
     all_rows,
     known_topic,
@@ -243,7 +242,7 @@ def _new_rows(
     if isinstance(rows, TopicRows):
         return _topic_rows(outcome, rows, store)
     if store is None:
-        return all_rows(rows, learner, outcome.bad_rows)
+        return all_rows(rows, outcome.bad_rows)
 
     def tell(passing: str) -> None:
         outcome.passing = passing
@@ -252,7 +251,7 @@ def _new_rows(
     source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
     # The file is recognised by then, and nothing of it has been learned.
     outcome.notes += charge_repeat(budget, store, source.repeat)
-    return new_rows(rows, source, learner, bad=outcome.bad_rows, tell=tell)
+    return new_rows(rows, source, bad=outcome.bad_rows, tell=tell)
 
 
 def _topic_rows(
@@ -352,7 +351,6 @@ def rows_of(
         user=task.user,
         strict=task.strict,
         format=task.format,
-        block_rows=LARGEST_BLOCK,
         growing=stored and not task.complete,
         positive=task.positive,
         follow=stop if task.follow else None,

@@ -52,7 +52,7 @@ JSON_ARRAY = "Of an array make lines, an object each: `jq -c '.[]' FILE > rows.j
 _MISSING = object()
 
 
-def delimited_names(name: str, line: str, delimiter: str) -> list[str]:
+def delimited_names(name: str, line: str, delimiter: str = ",") -> list[str]:
     """Return the names in the first line of a file."""
     where = f"{name}: line 1"
     if line.startswith(ZIP_ARCHIVE):
@@ -79,6 +79,22 @@ def delimited_names(name: str, line: str, delimiter: str) -> list[str]:
         other = line.count(delimiter) < max(map(line.count, ";\t|"))
         hint = separator_hint([line]) if other else ""
         raise BadStream(f"{where}: the header is not a row of CSV: {error}.{hint}") from None
+
+
+def object_names(name: str, line: str) -> list[str]:
+    """Return the keys in the first line of a file."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        # The line itself is not quoted: it holds values.
+        raise BadStream(
+            f'{name}: the first line is not an object of JSON, such as {{"version": "4.2.1"}}. '
+            "If it is of another format, name it: --format csv, tsv, parquet or arrow. "
+            f"{JSON_ARRAY}"
+        )
+    return list(record)
 
 
 class Delimited:

@@ -7,37 +7,55 @@ of the first thousand cannot be read, the file is refused. Near that edge a sing
 that decision is outside the guarantee.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._data.cells import WRONG
-from littlestone._data.follow import FollowedRows, refuse_to_follow
 from littlestone._data.formats import (
     JSON_ARRAY,
     NO_OBJECT,
     NOT_JSON,
     Delimited,
     JsonLines,
+    delimited_names,
+    object_names,
 )
 from littlestone._data.locations import Location, is_uri, locate
-from littlestone._data.rounds import BadStream, Rounds, RowSpan, Start
-from littlestone._data.schema import Schema, file_schema
-from littlestone._data.tables import ENDINGS, ArrowPipe, TableFile, TableRows
+from littlestone._data.rounds import (
+    LARGEST_BLOCK,
+    BadStream,
+    BlockSize,
+    Rounds,
+    RowSpan,
+    Start,
+    block_size,
+)
+from littlestone._data.schema import Schema, file_schema, separator_hint
+from littlestone._data.tables import (
+    ENDINGS,
+    ArrowPipe,
+    ColumnType,
+    TableFile,
+    TableRows,
+    describe_tables,
+)
 from littlestone._data.text import (
     CHECKED_ROWS,
     STDIN,
+    FollowedRows,
     SkipProgress,
     TextFormat,
     TextRows,
+    first_line,
     ignore_progress,
     is_regular,
+    refuse_to_follow,
 )
 from littlestone._hypotheses.rows import Kind
 
@@ -45,8 +63,6 @@ UNFINISHED = (
     "its last lines may still be written (a line without a line feed, or a quote that is not "
     "closed). They are left for the next run; if the file is complete, pass --complete"
 )
-# How many first rows of a remote source are read locally.
-BEGINNING = 1 << 16
 _QUOTED_FAULTS = 3
 OTHER_LABELS = (
     "If the labels have other values, say which of them are positive: --positive VALUE, once or "
@@ -69,7 +85,8 @@ OTHER_ENCODING = (
     "The text is not in UTF-8: convert the file first, `iconv -f latin1 -t utf-8 FILE > NEW`"
 )
 OTHER_JSON = f"Each line must be an object, or name another --format. {JSON_ARRAY}"
-_FORMATS = {
+# What the names of files end in, and --format may say.
+FORMATS = {
     "csv": "csv",
     "tsv": "tsv",
     "jsonl": "jsonl",
@@ -79,73 +96,85 @@ _FORMATS = {
 }
 
 
+class LineFormat(NamedTuple):
+    """Hold how a text of some format is read, and what its first line says."""
+
+    make: Callable[[str, Schema], TextFormat]
+    names: Callable[[str, str], list[str]]
+    header: str
+
+
+LINE_FORMATS = {
+    "csv": LineFormat(Delimited, delimited_names, "the names of its columns, on the first line"),
+    "tsv": LineFormat(
+        partial(Delimited, delimiter="\t"),
+        partial(delimited_names, delimiter="\t"),
+        "the names of its columns, on the first line",
+    ),
+    "jsonl": LineFormat(JsonLines, object_names, "the keys of its first line"),
+}
+
 SpanT = TypeVar("SpanT", bound=RowSpan)
 SpanOutT = TypeVar("SpanOutT", bound=RowSpan, covariant=True)
 
 
-class _Source(Protocol[SpanOutT]):
-    """Specify an open file; `unit` is what its rows are counted in, for errors."""
+class Source(Protocol[SpanOutT]):
+    """Specify where rows come from; `unit` is what they are counted in, for errors."""
 
     unit: str
+    # How many lines at the end of a growing file are no rows yet, once it was read.
     unfinished: int
 
-    def length(self) -> int | None: ...
+    def length(self) -> int | None:
+        """Return the number of rows, which may take a pass of its own; None for a pipe."""
 
-    def identity(self, rows: int) -> str | None: ...
+    def identity(self, rows: int) -> str | None:
+        """Return what changes when a file with one of the first rows changes; None for a pipe."""
 
     def blocks(
-        self, size: int, start: Start | None = None, progress: SkipProgress = ...
-    ) -> Iterator[SpanOutT]: ...
-
-    def close(self) -> None: ...
+        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
+    ) -> Iterator[tuple[SpanOutT, Start]]:
+        """Yield the rows in blocks, each with the position after it."""
 
 
 class RowReader(Generic[SpanT]):
-    """Read the rows of a file in blocks, once."""
+    """Read the rows of a source in blocks, once, after a look at the first of them."""
 
     def __init__(
         self,
         name: str,
-        source: _Source[SpanT],
+        source: Source[SpanT],
         *,
         strict: bool,
         block_rows: int,
         beginning: Rounds | None = None,
-        label: str | None = None,
-        outcomes: bool = False,
+        advice: "UnreadableAdvice | None" = None,
         followed: bool = False,
     ) -> None:
-        self.name, self._advice = name, UnreadableAdvice(label, outcomes)
+        self.name, self.unit, self._advice = name, source.unit, advice or UnreadableAdvice()
         self._source, self._strict, self._size = source, strict, block_rows
-        self._rest: Iterator[SpanT] | None = None
+        self._blocks = self._checked(source.blocks(self._size_after()))
+        self._rest: Iterator[tuple[SpanT, Start]] | None = None
         try:
-            self._blocks = self._checked(source.blocks(block_rows))
-            checked = 1 if followed else CHECKED_ROWS
-            read = [] if beginning is not None else self._first(self._blocks, checked)
-            first = read if beginning is None else [beginning]
+            read = [] if beginning is not None else self._first(1 if followed else CHECKED_ROWS)
+            first = [block for block, _ in read] if beginning is None else [beginning]
             # Before anything is learned: the decision to refuse looks at rows, and is outside the
             # guarantee.
             if not followed and not any(map(len, first)):
                 yet = f" yet: {UNFINISHED}" if self.unfinished else ""
                 raise BadStream(f"{self.name}: there are no rows in the file{yet}")
             refuse_mostly_bad(name, self.unit, first, self._advice)
-            self.beginning: RowSpan = first[0]
-            size = block_rows if beginning is None else BEGINNING
-            self.is_whole = len(self.beginning) < size
-            self._rest = chain(read, self._blocks)
         except BaseException:
             self.close()
             raise
+        self.beginning: RowSpan = first[0]
+        self.is_whole = len(self.beginning) < block_size(0, block_rows)
+        self._rest = chain(read, self._blocks)
 
     @cached_property
     def length(self) -> int | None:
         """Return the number of rows, which may take a pass of its own; None for a pipe."""
         return self._source.length()
-
-    @property
-    def unit(self) -> str:
-        """Return what rows are counted in, for errors."""
-        return self._source.unit
 
     @property
     def unfinished(self) -> int:
@@ -157,52 +186,50 @@ class RowReader(Generic[SpanT]):
         return self._source.identity(rows)
 
     def __iter__(self) -> Iterator[SpanT]:
-        return self._once()
+        return (block for block, _ in self.blocks())
 
-    def after(self, start: Start, progress: SkipProgress = ignore_progress) -> Iterator[SpanT]:
-        """Return the rows from a place on instead of from the first."""
-        # The blocks that were read for the check are dropped: rows must not be learned twice.
-        self._once()
-        self._blocks.close()
-        return self._checked(self._source.blocks(self._size, start, progress))
+    def blocks(
+        self, after: Start | None = None, until: int = 0, progress: SkipProgress = ignore_progress
+    ) -> Iterator[tuple[SpanT, Start]]:
+        """Return the rows in blocks, each with the position after it.
 
-    def _once(self) -> Iterator[SpanT]:
+        Those from a position on begin with one block of the rows up to `until`.
+        """
         if self._rest is None:
             raise BadStream(f"{self.name}: these rows have been read: open the file again")
-        blocks, self._rest = self._rest, None
-        return blocks
+        rest, self._rest = self._rest, None
+        if after is None:
+            return rest
+        # The blocks that were read for the check are dropped: rows must not be learned twice.
+        self.close()
+        self._blocks = self._checked(self._source.blocks(self._size_after(until), after, progress))
+        return self._blocks
 
-    def _checked(self, blocks: Iterator[SpanT]) -> Generator[SpanT]:
-        try:
-            for block in blocks:
-                if self._strict:
-                    refuse_bad_row(self.name, self.unit, block)
-                yield block
-        finally:
-            self.close()
+    def _size_after(self, until: int = 0) -> BlockSize:
+        return lambda row: until - row if row < until else block_size(row, self._size)
 
-    def _first(self, blocks: Iterator[SpanT], enough: int) -> list[SpanT]:
+    def _checked(self, blocks: Iterator[tuple[SpanT, Start]]) -> Generator[tuple[SpanT, Start]]:
+        for block, after in blocks:
+            if self._strict:
+                refuse_bad_row(self.name, self.unit, block)
+            yield block, after
+
+    def _first(self, enough: int) -> list[tuple[SpanT, Start]]:
         """Return the first blocks, of so many rows or all; an empty one says that none is there."""
-        first: list[SpanT] = []
-        rows = 0
-        while rows < enough and (block := next(blocks, None)) is not None:
-            rows += len(block) or enough
-            first.append(block)
+        first, rows = list[tuple[SpanT, Start]](), 0
+        while rows < enough and (read := next(self._blocks, None)) is not None:
+            rows += len(read[0]) or enough
+            first.append(read)
         return first
 
     def close(self) -> None:
-        """Close the file."""
-        self._source.close()
+        """Close what is open: a source is open only while its blocks are read."""
+        self._blocks.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self.close()
 
 
@@ -211,6 +238,11 @@ class UnreadableAdvice(NamedTuple):
 
     label: str | None = None
     outcomes: bool = False
+
+    @classmethod
+    def of(cls, schema: Schema) -> Self:
+        """Return what to advise about rows of a schema."""
+        return cls(None if schema.named_labels else schema.label, isinstance(schema.cls, Causes))
 
 
 def refuse_mostly_bad(
@@ -261,7 +293,7 @@ def open_rows(
     label: str,
     user: str | None = None,
     strict: bool = False,
-    block_rows: int = 65536,
+    block_rows: int = LARGEST_BLOCK,
     format: str | None = None,  # noqa: A002
     growing: bool = False,
     positive: Sequence[str] = (),
@@ -281,7 +313,7 @@ def open_rows(
     strict
         Whether a row that cannot be read stops the stream instead of becoming a null round.
     block_rows
-        Rows of a block.
+        The most rows of a block; the first blocks are shorter.
     format
         csv, tsv, jsonl, ndjson, json, parquet or arrow; by default as the name says (the text ones
         with .gz too), parquet for a folder, and CSV otherwise.
@@ -313,44 +345,29 @@ def open_rows(
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
     schema = file_schema(cls, label, user, positive)
-    source = _open_source(
-        str(path),
-        name,
-        schema,
-        form=format_of(str(path), name, format),
-        growing=growing,
-        follow=follow,
-    )
     return RowReader(
         name,
-        source,
+        _open_source(str(path), name, schema, format_of(str(path), name, format), growing, follow),
         strict=strict,
         block_rows=block_rows,
-        label=None if schema.named_labels else label,
-        outcomes=isinstance(cls, Causes),
+        advice=UnreadableAdvice.of(schema),
         followed=follow is not None,
     )
 
 
 def _open_source(
-    path: str, name: str, schema: Schema, *, form: str, growing: bool, follow: Event | None
-) -> _Source[Rounds]:
+    path: str, name: str, schema: Schema, form: str, growing: bool, follow: Event | None
+) -> Source[Rounds]:
     if follow is not None:
-        refuse_to_follow(path, name, form)
-    if form in ENDINGS:
-        if is_uri(path) or is_regular(path) or Path(path).is_dir():
-            return open_table_rows(path, name, schema, form)
-        if form == "arrow":
-            return ArrowPipe(path, name, schema)
-        raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
-    text: TextFormat
-    if form == "jsonl":
-        text = JsonLines(name, schema)
-    else:
-        text = Delimited(name, schema, "\t" if form == "tsv" else ",")
-    if follow is not None:
-        return FollowedRows(path, name, text, follow)
-    return TextRows(path, name, text, growing)
+        refuse_to_follow(path, name, is_text=form in LINE_FORMATS)
+        return FollowedRows(path, name, LINE_FORMATS[form].make(name, schema), follow)
+    if form in LINE_FORMATS:
+        return TextRows(path, name, LINE_FORMATS[form].make(name, schema), growing)
+    if is_uri(path) or is_regular(path) or Path(path).is_dir():
+        return open_table_rows(path, name, schema, form)
+    if form == "arrow":
+        return ArrowPipe(path, name, schema)
+    raise BadStream(f"{name}: Parquet is read from a file, not from a pipe")
 
 
 def open_table_rows(path: str, name: str, schema: Schema, form: str) -> TableRows:
@@ -379,9 +396,39 @@ def format_of(path: str, name: str, given: str | None) -> str:
         # What follows a question mark in a URI are options of its file system.
         plain = path.partition("?")[0] if is_uri(path) else path
         ending = plain.lower().removesuffix(".gz").rpartition(".")[2]
-        if ending not in _FORMATS or Path(path).is_dir():
+        if ending not in FORMATS or Path(path).is_dir():
             return "parquet" if locate(path).is_folder else "csv"
-        return _FORMATS[ending]
-    if given.lower() not in _FORMATS:
-        raise BadStream(f"{name}: unknown format {given!r}: it is one of {', '.join(_FORMATS)}")
-    return _FORMATS[given.lower()]
+        return FORMATS[ending]
+    if given.lower() not in FORMATS:
+        raise BadStream(f"{name}: unknown format {given!r}: it is one of {', '.join(FORMATS)}")
+    return FORMATS[given.lower()]
+
+
+class Header(NamedTuple):
+    """Hold what a file says about itself before its values."""
+
+    names: tuple[str, ...]
+    types: Mapping[str, ColumnType] | None
+    rows: int | None
+    source: str
+
+
+def read_header(path: str, format: str | None = None) -> Header:  # noqa: A002
+    """Read the names of the columns of a file, and their types if it has a schema; no value."""
+    if path == STDIN:
+        raise BadStream(
+            "standard input: reading its header would use it up; save the stream to a file first"
+        )
+    form = format_of(path, path, format)
+    if form in LINE_FORMATS:
+        _, names_of, source = LINE_FORMATS[form]
+        names = names_of(path, first_line(path))
+        if form != "jsonl" and (hint := separator_hint(names)):
+            raise BadStream(f"{path}: line 1 names one column, {names[0]!r}.{hint}")
+        return Header(tuple(names), None, None, source)
+    files = table_files(path, path, form)
+    types, rows = describe_tables(files, form)
+    where = "schema" if form == "arrow" else "footer"
+    where = f"the {where}s of its files" if len(files) > 1 else f"its {where}"
+    count = "" if rows is None else ", number of rows"
+    return Header(tuple(types), types, rows, f"{where}: names, types{count}")

@@ -6,7 +6,7 @@ which is what the guarantee is about (docs/guarantee.md, Lemma 0). Why a round i
 and so is how many are.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, Protocol
@@ -101,11 +101,21 @@ class BadRow(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Hold where a row begins."""
+    """Hold where a row of a file begins: how many precede it; in text also byte and line."""
 
-    row: int
+    row: int = 0
     byte: int = 0
-    line: int = 0
+    line: int = 1
+
+
+FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
+# How many rows a block has that so many rows precede.
+BlockSize = Callable[[int], int]
+
+
+def block_size(row: int, largest: int = LARGEST_BLOCK) -> int:
+    """Return how many rows the block after so many rows has: few at first, to show progress soon."""
+    return min(max(FIRST_BLOCK, row), largest)
 
 
 class RoundBatch(Protocol):
@@ -208,9 +218,6 @@ class RowSpan(Protocol):
     def part(self, start: int, stop: int) -> "RowSpan":
         """Return some of the rows, without the reasons of bad ones."""
 
-    def start(self, row: int) -> Start:
-        """Return where the first of the rows begins, if `row` rows of the source precede it."""
-
     def sums(self) -> Checksums:
         """Return the checksum of each column, to be added to those of the rows before."""
 
@@ -228,7 +235,6 @@ class Rounds:
     users: UserNumbers | None = None
     outcomes: tuple[Plain, ...] | None = None
     bad: tuple[BadRow, ...] = ()
-    places: npt.NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -292,12 +298,7 @@ class Rounds:
             labels=self.labels[some],
             users=None if self.users is None else self.users[some],
             bad=(),
-            places=None if self.places is None else self.places[some],
         )
-
-    def start(self, row: int) -> Start:
-        """Implement `RowSpan.start`: in text also byte and line."""
-        return Start(row) if self.places is None else Start(row, *self.places[0].tolist())
 
     def sums(self) -> Checksums:
         """Implement `RowSpan.sums`."""

@@ -133,7 +133,6 @@ class Schema:
         cells: Mapping[str, Cells],
         faults: Faults,
         lines: npt.NDArray[np.integer[Any]],
-        places: npt.NDArray[np.int64] | None = None,
     ) -> Rounds:
         """Read the columns of some rows; those with faults, old and new, are null rounds."""
         columns = self.read_columns(cells, faults)
@@ -158,7 +157,7 @@ class Schema:
             faults[row] = why_unread(self.cls, row_of(columns, row))
         kept = sorted(faults)[:MOST_FAULTS_KEPT]
         bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
-        return Rounds(columns, labels, users, outcomes if self.normal else None, bad, places)
+        return Rounds(columns, labels, users, outcomes if self.normal else None, bad)
 
     def _named_label(self, cell: Any) -> Plain:
         return self.label_of(value_cell(cell))

@@ -18,21 +18,23 @@ from functools import cached_property
 from importlib import import_module
 from io import BufferedReader, FileIO
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from littlestone._data.cells import EXPECTED, flat_type, is_usable, validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
-from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._data.rounds import BadStream, BlockSize, Rounds, Start
 from littlestone._data.schema import Schema
-from littlestone._data.text import STDIN
+from littlestone._data.text import STDIN, SkipProgress, ignore_progress
 
 # How the names of files end.
 ENDINGS = {"parquet": (".parquet",), "arrow": (".arrow", ".feather", ".arrows", ".ipc")}
 _MODULES = {"parquet": "pyarrow.parquet", "arrow": "pyarrow.ipc"}
 _NOT_OF_FORMAT = {"parquet": "not a Parquet file", "arrow": "not an Arrow file or stream"}
 _DAMAGED = "the file is damaged, or its writer has not finished it"
+# The most rows of a batch that is read from Parquet.
+BATCH_ROWS = 1 << 16
 # What an Arrow file begins with, and what Feather began with before it was Arrow.
 _ARROW_FILE, _FEATHER_1 = b"ARROW1", b"FEA1"
 
@@ -158,18 +160,18 @@ class TableFile:
         """Return the number of rows."""
         return sum(self.groups)
 
-    def tables(self, size: int, skipped: int = 0) -> Iterator[Any]:
+    def tables(self, skipped: int = 0) -> Iterator[Any]:
         """Yield the rows after the first `skipped`; parts before them are not read at all."""
         first = 0
         while skipped and first < len(self.groups) and skipped >= self.groups[first]:
             skipped -= self.groups[first]
             first += 1
-        for table in self.parts(slice(first, None), size):
+        for table in self.parts(slice(first, None)):
             rest = table.slice(min(skipped, table.num_rows))
             skipped -= table.num_rows - rest.num_rows
             yield rest
 
-    def parts(self, parts: slice, size: int) -> Iterator[Any]:
+    def parts(self, parts: slice, size: int = BATCH_ROWS) -> Iterator[Any]:
         """Yield the rows of some parts."""
         import pyarrow
 
@@ -241,9 +243,6 @@ class TableRows:
         """Return the number of rows."""
         return sum(file.rows for file in self.files)
 
-    def close(self) -> None:
-        """Do nothing: files are open only while they are read."""
-
     def identity(self, rows: int) -> str:
         """Return what changes when a file that holds one of the first rows is written again."""
         known, row = hashlib.sha256(), 0
@@ -255,19 +254,16 @@ class TableRows:
         return known.hexdigest()[:32]
 
     def blocks(
-        self,
-        size: int,
-        start: Start | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Rounds]:
+        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
+    ) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows."""
-        first = start.row if start else 0
-        return rounds_of_tables(self.schema, self._tables(size, first), size, first)
+        row = after.row if after else 0
+        return blocks_of_tables(self.schema, self._tables(row), size, row)
 
-    def _tables(self, size: int, start: int) -> Iterator[Any]:
+    def _tables(self, start: int) -> Iterator[Any]:
         before = 0
         for file in self.files:
-            yield from file.tables(size, max(before, start) - before)
+            yield from file.tables(max(before, start) - before)
             before += file.rows
 
 
@@ -277,18 +273,7 @@ class ArrowPipe:
     unit, unfinished = "row", 0
 
     def __init__(self, path: str, name: str, schema: Schema) -> None:
-        self.name, self.schema, self._open = name, schema, ExitStack()
-        ipc, piped = _library("arrow", name), path == STDIN
-        raw = FileIO(0 if piped else path, closefd=not piped)
-        # Buffered, because a pipe returns less than what is asked for.
-        file = self._open.enter_context(BufferedReader(raw))
-        try:
-            with _arrow_errors(name, _NOT_OF_FORMAT["arrow"]):
-                self._reader = ipc.open_stream(file)
-            column_types(self._reader.schema, Location(name, path), schema)
-        except BaseException:
-            self.close()
-            raise
+        self.path, self.name, self.schema = path, name, schema
 
     def length(self) -> None:
         """Return None: how many rows will come is not known."""
@@ -296,46 +281,82 @@ class ArrowPipe:
     def identity(self, rows: int) -> None:
         """Return None: a pipe cannot be found again."""
 
-    def close(self) -> None:
-        """Close the pipe."""
-        self._open.close()
-
     def blocks(
-        self,
-        size: int,
-        start: Start | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Iterator[Rounds]:
+        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
+    ) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows."""
-        return rounds_of_tables(self.schema, self._tables(), size)
+        return blocks_of_tables(self.schema, self._tables(), size)
 
     def _tables(self) -> Iterator[Any]:
         import pyarrow
 
-        with _arrow_errors(self.name, _DAMAGED):
-            for batch in map(validated, self._reader):
-                yield pyarrow.Table.from_batches([batch])
+        ipc, piped = _library("arrow", self.name), self.path == STDIN
+        # Buffered, because a pipe returns less than what is asked for.
+        with BufferedReader(FileIO(0 if piped else self.path, closefd=not piped)) as file:
+            with _arrow_errors(self.name, _NOT_OF_FORMAT["arrow"]):
+                reader = ipc.open_stream(file)
+            column_types(reader.schema, Location(self.name, self.path), self.schema)
+            with _arrow_errors(self.name, _DAMAGED):
+                for batch in map(validated, reader):
+                    yield pyarrow.Table.from_batches([batch])
 
 
-def rounds_of_tables(
-    schema: Schema, tables: Iterable[Any], size: int, first: int = 0
-) -> Iterator[Rounds]:
-    """Yield the rows of Arrow tables as rounds, `size` at a time; `first` rows precede them."""
+def blocks_of_tables(
+    schema: Schema, tables: Iterable[Any], size_after: BlockSize, row: int = 0
+) -> Iterator[tuple[Rounds, Start]]:
+    """Yield the rows of Arrow tables as rounds; `row` others precede them."""
     import pyarrow
 
     waiting: list[Any] = []
     for table in tables:
         waiting.append(table.select(list(schema.names)))
         # Exactly so many rows, however a file cuts its batches.
-        while sum(part.num_rows for part in waiting) >= size:
+        while sum(part.num_rows for part in waiting) >= (size := size_after(row)):
             whole = pyarrow.concat_tables(waiting)
-            yield rounds_of_table(schema, whole.slice(0, size), first)
-            waiting, first = [whole.slice(size)], first + size
-    if sum(part.num_rows for part in waiting):
-        yield rounds_of_table(schema, pyarrow.concat_tables(waiting), first)
+            yield rounds_of_table(schema, whole.slice(0, size), row), Start(row + size)
+            waiting, row = [whole.slice(size)], row + size
+    if count := sum(part.num_rows for part in waiting):
+        whole = pyarrow.concat_tables(waiting)
+        yield rounds_of_table(schema, whole, row), Start(row + count)
 
 
 def rounds_of_table(schema: Schema, table: Any, first: int) -> Rounds:
     """Return the rows of an Arrow table as rounds; `first` rows precede them."""
     cells = {name: table.column(name) for name in schema.names}
     return schema.read(cells, {}, np.arange(first + 1, first + 1 + table.num_rows))
+
+
+# What a column holds, as far as its type says.
+ColumnType = Literal["text", "whole number", "number", "truth value", "time", "other"]
+
+
+def describe_tables(
+    files: Sequence[Location], form: str
+) -> tuple[dict[str, ColumnType], int | None]:
+    """Return the types of the columns of some files, and how many rows they have if they say it."""
+    types, total = dict[str, ColumnType](), 0
+    counted = True
+    for number, location in enumerate(files):
+        with open_table(location, form) as file:
+            total, counted = total + (file.rows or 0), counted and file.rows is not None
+        if number == 0:
+            types = {field.name: _type_of(field.type) for field in file.schema}
+            # The names of folders are public, and so is that they name a column.
+            types |= {name: "text" for name, _ in location.partition}
+    return types, total if counted else None
+
+
+def _type_of(held: Any) -> ColumnType:
+    from pyarrow import types
+
+    if types.is_dictionary(held):
+        held = held.value_type
+    tests: dict[ColumnType, list[Any]] = {
+        "truth value": [types.is_boolean],
+        "whole number": [types.is_integer],
+        "number": [types.is_floating, types.is_decimal],
+        "time": [types.is_temporal],
+        "text": [types.is_string, types.is_large_string, types.is_string_view],
+    }
+    names = (name for name, each in tests.items() if any(test(held) for test in each))
+    return next(names, "other")

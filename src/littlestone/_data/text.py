@@ -4,6 +4,10 @@ A line ends at a line feed, or at the end of the file; a line feed at the very e
 line. A byte that is not UTF-8 becomes a lone surrogate, which spoils the cell it is in and nothing
 else. A line of more than `MAX_LINE_BYTES` is replaced by a short one that no format can read. Files
 are plain or gzip, from a path or from standard input, and read in chunks with bounded memory.
+
+A file that grows can be followed, as `tail -F` does; but another file is an error. Its rows are
+those of a file that is read again whenever it has grown: a row is a line, or in CSV a record, that is
+finished. When a row was seen changes nothing about it.
 """
 
 import gzip
@@ -11,25 +15,54 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from io import BufferedReader, FileIO, RawIOBase
+from contextlib import contextmanager, suppress
+from gzip import GzipFile
+from io import BufferedReader, FileIO
+from pathlib import Path
+from threading import Event
 from typing import IO, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone._data.locations import is_uri, locate
-from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._data.rounds import BadStream, BlockSize, Rounds, Start
 from littlestone._data.schema import Faults, Schema
 
+STDIN = "-"
+# The first bytes of a gzip file.
+GZIP = b"\x1f\x8b"
+# How many of the first rows are checked before anything is learned.
+CHECKED_ROWS = 1000
 # The most bytes of a line.
 MAX_LINE_BYTES = 1 << 20
-
-# The most bytes that are read at a time: no more than `MAX_LINE_BYTES`.
-_CHUNK_BYTES = 1 << 15
-
+# The most bytes that are read at a time (no more than `MAX_LINE_BYTES`), and skipped.
+_CHUNK_BYTES, _SKIPPED_AT_ONCE = 1 << 15, 1 << 20
 _LINE_FEED = 10
 _TOO_LONG = f"<a line of more than {MAX_LINE_BYTES} bytes>".encode()
+# Seconds between two looks at a file that is followed.
+LOOK_SECONDS = 0.5
+REPLACED = (
+    "{name} was {what} while it was followed. The rows that it had until then are learned. {then}"
+)
+NEW_FILE = (
+    "To go on with the new file, start again; with --db, and if none of its rows was learned "
+    "before, with --new-rows"
+)
+CUT_OFF = (
+    "Whether rows were lost cannot be told: have it rotated by renaming, not by cutting it off "
+    "(copytruncate). Then start again; with --db, and if none of its rows was learned before, with "
+    "--new-rows"
+)
+
+Places = npt.NDArray[np.int64]
+TextFile = BufferedReader | GzipFile
+# Called with how many bytes of how many have been skipped.
+SkipProgress = Callable[[int, int], None]
+
+
+def ignore_progress(done: int, total: int) -> None:
+    """Do nothing."""
 
 
 class Bytes(Protocol):
@@ -51,7 +84,7 @@ class Chunk(NamedTuple):
         """Return whether the last line has its line feed; without one it may still be written."""
         return self.data.endswith(b"\n")
 
-    def starts(self, before: int) -> npt.NDArray[np.int64]:
+    def starts(self, before: int) -> Places:
         """Return the byte of the file at which each line begins; the first begins at `before`."""
         feeds = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == _LINE_FEED)
         ends = self.end - len(self.data) + 1 + feeds
@@ -95,12 +128,8 @@ def count_lines(chunk: bytes) -> int:
     return chunk.count(b"\n") + (not chunk.endswith(b"\n") and chunk != b"")
 
 
-# How many of the first rows are checked before anything is learned.
-CHECKED_ROWS = 1000
-
-
 class Split(NamedTuple):
-    """Hold the records of some lines."""
+    """Hold the records of some lines: cells, faults, the lines they begin at, and lines used."""
 
     cells: Mapping[str, Sequence[Any]]
     faults: Faults
@@ -109,12 +138,9 @@ class Split(NamedTuple):
 
 
 class TextFormat(Protocol):
-    """Specify what CSV and JSON lines differ in."""
+    """Specify which lines of a text make a record, and which cells it has."""
 
-    @property
-    def schema(self) -> Schema:
-        """Return which columns are read."""
-        ...
+    schema: Schema
 
     def begin(self, lines: list[str]) -> int:
         """Check the beginning of the file; return how many lines its header takes."""
@@ -130,75 +156,64 @@ class TextFormat(Protocol):
 
 
 class TextStream:
-    """Read the records of a text file from some place on."""
+    """Read the records of a text file from a position on."""
 
-    def __init__(
-        self, file: Bytes, form: TextFormat, *, growing: bool = False, at: int = 0, line: int = 1
-    ) -> None:
-        self._file, self._form, self._growing = file, form, growing
-        self._at, self._line = at, line
-        # The number of lines left at the end, and where they begin, once all records were read.
+    def __init__(self, file: Bytes, form: TextFormat, start: Start, growing: bool) -> None:
+        self._file, self._form, self._start, self._growing = file, form, start, growing
+        # How many lines at the end are no records yet, once all others were read.
         self.unfinished = 0
-        self.rest = Start(0, at, line)
 
-    def rounds(self, size: int) -> Iterator[Rounds]:
-        """Yield the records as rounds, `size` at a time."""
+    def blocks(self, size_after: BlockSize) -> Iterator[tuple[Rounds, Start]]:
+        """Yield the records as rounds, each block with the position after it."""
         cells: dict[str, list[Any]] = {name: [] for name in self._form.schema.names}
-        faults, found, count = Faults(), list[npt.NDArray[np.int64]](), 0
+        faults, pieces, row, end = Faults(), list[Places](), self._start.row, self._start
+        count = 0
         for split, places in self._splits():
             for name, column in cells.items():
                 column += split.cells[name]
-            faults |= {count + row: why for row, why in split.faults.items()}
-            found.append(places)
-            count += len(places)
+            faults |= {count + number: why for number, why in split.faults.items()}
+            pieces.append(places[:-1])
+            count += len(places) - 1
             # Exactly so many rows, however the file is cut into chunks.
-            while count >= size:
-                all_places = np.concatenate(found)
+            while count >= (size := size_after(row)):
+                gathered = np.concatenate([*pieces, places[-1:]])
+                row += size
+                end = Start(row, *gathered[size].tolist())
                 part = {name: column[:size] for name, column in cells.items()}
-                now = {row: why for row, why in faults.items() if row < size}
-                yield self._read(part, now, all_places[:size])
+                now = {number: why for number, why in faults.items() if number < size}
+                yield self._form.schema.read(part, now, gathered[:size, 1]), end
                 cells = {name: column[size:] for name, column in cells.items()}
-                faults = {row - size: why for row, why in faults.items() if row >= size}
-                found, count = [all_places[size:]], count - size
+                faults = {number - size: why for number, why in faults.items() if number >= size}
+                pieces, count = [gathered[size:-1]], count - size
+            end = Start(row + count, *places[-1].tolist())
         if count:
-            yield self._read(cells, faults, np.concatenate(found))
+            lines = np.concatenate(pieces)[:, 1]
+            yield self._form.schema.read(cells, faults, lines), end
 
-    def _read(
-        self, cells: Mapping[str, list[Any]], faults: Faults, places: npt.NDArray[np.int64]
-    ) -> Rounds:
-        return self._form.schema.read(cells, faults, places[:, 1], places)
-
-    def _splits(self) -> Iterator[tuple[Split, npt.NDArray[np.int64]]]:
-        """Yield the records of each chunk, and the byte and the line at which each begins."""
-        rest, starts, line = list[str](), np.zeros(0, dtype=np.int64), self._line
-        begun, cut_off = self._at > 0, False
-        for chunk in chunks_of(self._file, self._at):
+    def _splits(self) -> Iterator[tuple[Split, Places]]:
+        """Yield the records of each chunk; and byte and line of each, and of what comes next."""
+        _, at, line = self._start
+        rest, starts, begun, cut_off = list[str](), np.zeros(0, dtype=np.int64), at > 0, False
+        for chunk in chunks_of(self._file, at):
             # Read now, half a line would be one round, and the whole line another round in the next
             # run.
             if self._growing and not chunk.is_finished:
                 cut_off = True
                 break
-            starts = np.append(starts, chunk.starts(self._at))
-            self._at = chunk.end
+            starts, at = np.append(starts, chunk.starts(at)), chunk.end
             rest += lines_of(chunk.data)
             if not begun:
                 used, begun = _read_header(rest, self._form), True
                 starts, line = starts[used:], line + used
             split = self._form.split(rest, False)
-            yield split, self._places(split, starts, line)
+            yield split, _places(split, starts, at, line)
             starts, line = starts[split.used :], line + split.used
             del rest[: split.used]
         if rest and not self._growing:
             split = self._form.split(rest, True)
-            yield split, self._places(split, starts, line)
+            yield split, _places(split, starts, at, line)
             rest.clear()
         self.unfinished = len(rest) + cut_off
-        self.rest = Start(0, int(starts[0]) if rest else self._at, line)
-
-    def _places(
-        self, split: Split, starts: npt.NDArray[np.int64], line: int
-    ) -> npt.NDArray[np.int64]:
-        return np.column_stack([starts[split.offsets], split.offsets + line])
 
     def count(self) -> int:
         """Count the records, without reading cells where lines can be counted instead."""
@@ -223,6 +238,11 @@ class TextStream:
         return total
 
 
+def _places(split: Split, starts: Places, end: int, line: int) -> Places:
+    offsets = np.append(split.offsets, split.used)
+    return np.column_stack([np.append(starts, end)[offsets], offsets + line])
+
+
 def _read_header(lines: list[str], form: TextFormat) -> int:
     """Remove the header from the first lines, and return how many it took."""
     lines[0] = lines[0].removeprefix("\ufeff")  # the byte order mark that Excel writes
@@ -231,30 +251,44 @@ def _read_header(lines: list[str], form: TextFormat) -> int:
     return used
 
 
-STDIN = "-"
-# The first bytes of a gzip file.
-GZIP = b"\x1f\x8b"
-_SKIPPED_AT_ONCE = 1 << 20
+@contextmanager
+def open_text(path: str, name: str, growing: bool = False) -> Iterator[TextFile]:
+    """Open a file or standard input; what gzip has packed is unpacked on the way."""
+    raw = FileIO(0, closefd=False) if path == STDIN else locate(path).open()
+    try:
+        with BufferedReader(cast(Any, raw)) as file:
+            if file.peek(len(GZIP)).startswith(GZIP):
+                yield GzipFile(fileobj=file)
+            elif path.lower().endswith(".gz"):
+                raise BadStream(f"{name}: named .gz, but not packed by gzip")
+            else:
+                yield file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        more = ". A store goes on from here when the file is whole" if growing else ""
+        raise BadStream(f"{name}: the gzip file is damaged or cut off: {error}{more}") from None
 
-# Called with how many bytes of how many have been skipped.
-SkipProgress = Callable[[int, int], None]
 
-
-def ignore_progress(done: int, total: int) -> None:
-    """Do nothing."""
+def first_line(path: str) -> str:
+    """Return the first line of a file."""
+    with open_text(path, path) as file:
+        line = file.readline(MAX_LINE_BYTES + 1)
+    if not line.strip():
+        raise BadStream(f"{path}: there is no first line, which should name the columns")
+    if len(line) > MAX_LINE_BYTES:
+        raise BadStream(f"{path}: the first line is longer than {MAX_LINE_BYTES} bytes")
+    return lines_of(line)[0].removeprefix("\ufeff").removesuffix("\r")
 
 
 class TextRows:
-    """Read an open text file of some format."""
+    """Read a text file of some format."""
 
     unit = "line"
 
     def __init__(self, path: str, name: str, form: TextFormat, growing: bool = False) -> None:
         self.path, self.name, self.form, self._growing = path, name, form, growing
         self.unfinished = 0
-        self._open = ExitStack()
-        # Its size when it was opened, and what changes when another file replaces it; None for a
-        # pipe, which has neither.
+        # Its size now, and what changes when another file replaces it; None for a pipe, which has
+        # neither.
         self._size: int | None = None
         self._identity: str | None = None
         if is_uri(path):
@@ -263,66 +297,37 @@ class TextRows:
         elif is_regular(path):
             status = os.stat(path)
             self._size, self._identity = status.st_size, f"{status.st_dev:x}:{status.st_ino:x}"
-        try:
-            self._file = self._opened(self._open, 0)
-        except BadStream:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the file."""
-        self._open.close()
 
     def identity(self, rows: int) -> str | None:
         """Return what changes when another file replaces this one; None for a pipe."""
         return self._identity
 
-    def blocks(
-        self, size: int, start: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[Rounds]:
-        """Yield the rows."""
-        at = start or Start(0, line=1)
-        with ExitStack() as stack, self._decompressing():
-            file = self._file
-            if start is not None:
-                file = self._opened(stack, at.byte)
-                if not isinstance(file, FilePrefix):
-                    _skip(file, at.byte, progress)
-            stream = TextStream(file, self.form, growing=self._growing, at=at.byte, line=at.line)
-            yield from stream.rounds(size)
-            self.unfinished = stream.unfinished
-
     def length(self) -> int | None:
         """Return the number of rows, by a pass of its own; None for a pipe, which has one pass."""
         if self._size is None:
             return None
-        with ExitStack() as stack, self._decompressing():
-            return TextStream(self._opened(stack, 0), self.form, growing=self._growing).count()
+        with open_text(self.path, self.name, self._growing) as file:
+            return self._stream(file, Start()).count()
 
-    def _opened(self, stack: ExitStack, byte: int) -> Bytes:
-        """Return the bytes of the file; of a plain one, from a byte on."""
-        piped = self.path == STDIN
-        raw = FileIO(0, closefd=False) if piped else locate(self.path).open()
-        file = stack.enter_context(BufferedReader(cast(RawIOBase, raw)))
-        if file.peek(len(GZIP)).startswith(GZIP):
-            return stack.enter_context(gzip.GzipFile(fileobj=file))
-        if self.path.lower().endswith(".gz"):
-            raise BadStream(f"{self.name}: named .gz, but not packed by gzip")
-        # A pipe: it cannot seek, and has no size.
-        if self._size is None:
-            return file
-        file.seek(byte)
-        return FilePrefix(file, max(0, self._size - byte))
+    def blocks(
+        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
+    ) -> Iterator[tuple[Rounds, Start]]:
+        """Yield the rows."""
+        with open_text(self.path, self.name, self._growing) as file:
+            stream = self._stream(file, after or Start(), progress)
+            yield from stream.blocks(size)
+            self.unfinished = stream.unfinished
 
-    @contextmanager
-    def _decompressing(self) -> Iterator[None]:
-        try:
-            yield
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            more = ". A store goes on from here when the file is whole" if self._growing else ""
-            raise BadStream(
-                f"{self.name}: the gzip file is damaged or cut off: {error}{more}"
-            ) from None
+    def _stream(
+        self, file: TextFile, start: Start, progress: SkipProgress = ignore_progress
+    ) -> TextStream:
+        rest: Bytes = file
+        if isinstance(file, GzipFile):
+            _skip(file, start.byte, progress)
+        elif self._size is not None:
+            file.seek(start.byte)
+            rest = FilePrefix(file, max(0, self._size - start.byte))
+        return TextStream(rest, self.form, start, self._growing)
 
 
 class FilePrefix:
@@ -348,3 +353,76 @@ def _skip(file: Bytes, size: int, progress: SkipProgress) -> None:
 def is_regular(path: str) -> bool:
     """Return whether a path is a file of this machine that can be read twice, and not a pipe."""
     return path != STDIN and stat.S_ISREG(os.stat(path).st_mode)
+
+
+class FollowedRows(TextRows):
+    """Read a text file, then what is added to it, until an event is set."""
+
+    def __init__(self, path: str, name: str, form: TextFormat, stop: Event) -> None:
+        super().__init__(path, name, form, growing=True)
+        self._stop = stop
+
+    def length(self) -> int | None:
+        """Return None: how many rows will come is not known."""
+        return None
+
+    def blocks(
+        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
+    ) -> Iterator[tuple[Rounds, Start]]:
+        """Yield the rows that are there, or an empty block if there is none; then those that come."""
+        end, is_first, replaced = after or Start(), after is None, False
+        # One descriptor for all: what is added to a file that was renamed is read to its end.
+        with BufferedReader(FileIO(self.path)) as file:
+            while True:
+                new = os.fstat(file.fileno()).st_size - end.byte
+                if new < 0:
+                    raise BadStream(REPLACED.format(name=self.name, what="cut off", then=CUT_OFF))
+                file.seek(end.byte)
+                stream = TextStream(FilePrefix(file, new), self.form, end, growing=True)
+                for block, end in stream.blocks(size):
+                    is_first = False
+                    yield block, end
+                self.unfinished = stream.unfinished
+                if is_first:
+                    yield self._no_rows(), end
+                if replaced:
+                    raise BadStream(
+                        REPLACED.format(name=self.name, what="moved or replaced", then=NEW_FILE)
+                    )
+                is_first, replaced = False, self._is_replaced(file.fileno())
+                # After a renaming, too: whoever writes may not know of it yet.
+                if self._stop.wait(LOOK_SECONDS):
+                    return
+
+    def _is_replaced(self, file: int) -> bool:
+        """Return whether the path leads to another file than the one that is read, or to none."""
+        with suppress(FileNotFoundError):
+            return not os.path.samestat(os.stat(self.path), os.fstat(file))
+        return True
+
+    def _no_rows(self) -> Rounds:
+        schema = self.form.schema
+        return schema.read({name: [] for name in schema.names}, {}, np.zeros(0, dtype=np.intp))
+
+
+def refuse_to_follow(path: str, name: str, is_text: bool) -> None:
+    """Refuse to follow what does not grow line by line."""
+    why = None
+    if is_uri(path):
+        why = "only a file on this machine can be followed"
+    elif not is_regular(path):
+        why = "a pipe is read until it ends anyway: leave out --follow, or name the file itself"
+    elif not is_text:
+        why = (
+            "Parquet and Arrow files do not grow: write CSV or JSON lines, or learn each file when "
+            "it is due"
+        )
+    elif path.lower().endswith(".gz") or _is_packed(path):
+        why = "a compressed file cannot be followed: follow the plain one"
+    if why is not None:
+        raise BadStream(f"{name}: --follow is for text files that grow. {why}")
+
+
+def _is_packed(path: str) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(len(GZIP)) == GZIP

@@ -23,10 +23,12 @@ import numpy.typing as npt
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._data.locations import Location
-from littlestone._data.readers import BEGINNING, RowReader, open_table_rows
+from littlestone._data.readers import RowReader, open_table_rows
 from littlestone._data.rounds import (
+    FIRST_BLOCK,
     BadRow,
     BadStream,
+    BlockSize,
     Checksums,
     Numbers,
     Rounds,
@@ -248,8 +250,8 @@ def scatter(
     return [ray.put(whole.taken(some)) for some in by_shard]
 
 
-# Rows of a block: few at first, so that progress is visible soon.
-FIRST_BLOCK, LARGEST_BLOCK = 4096, 1 << 18
+# The most rows of a block.
+LARGEST_BLOCK = 1 << 18
 # Rows that are read together, at least, if the file has them.
 SPAN = 1 << 18
 # Blocks that are evaluated ahead, for each worker.
@@ -285,25 +287,24 @@ class RemoteParquet:
         """Return the number of rows."""
         return self._local.length()
 
-    def close(self) -> None:
-        """Do nothing: no file is open locally."""
-
     def identity(self, rows: int) -> str:
         """Return what changes when a file that holds one of the first rows is written again."""
         return self._local.identity(rows)
 
     def beginning(self) -> Rounds:
         """Return the first rows, read locally, before anything is started on the cluster."""
-        return next(self._local.blocks(BEGINNING), Rounds({}, np.zeros(0, np.int32)))
+        first = next(self._local.blocks(lambda row: FIRST_BLOCK), None)
+        return Rounds({}, np.zeros(0, np.int32)) if first is None else first[0]
 
     def blocks(
         self,
-        size: int,
-        start: Start | None = None,
+        size: BlockSize,
+        after: Start | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> "Iterator[RemoteParquetBlock]":
+    ) -> "Iterator[tuple[RemoteParquetBlock, Start]]":
         """Yield the rows, evaluated a few blocks ahead."""
-        blocks = self._remote_blocks(start.row if start else 0)
+        row = after.row if after else 0
+        blocks = self._remote_blocks(row, size)
         while True:
             while len(self._ahead) <= BLOCKS_AHEAD * self._workers and (
                 block := next(blocks, None)
@@ -312,7 +313,9 @@ class RemoteParquet:
                 block.request(self.evaluation)
             if not self._ahead:
                 return
-            yield self._ahead.popleft()
+            block = self._ahead.popleft()
+            row += len(block)
+            yield block, Start(row)
 
     def request_ahead(self, evaluation: Evaluation) -> None:
         """Evaluate what is published now on the blocks ahead."""
@@ -335,15 +338,13 @@ class RemoteParquet:
         with task_errors(self._ray):
             return self._ray.get(ref)
 
-    def _remote_blocks(self, start: int) -> "Iterator[RemoteParquetBlock]":
+    def _remote_blocks(self, start: int, size_after: BlockSize) -> "Iterator[RemoteParquetBlock]":
         spans = [span for span in self._spans() if span["row"] + span["rows"] > start]
         row = start
         offset = start - spans[0]["row"] if spans else 0
         for table, count in self._tables(spans):
             while offset < count:
-                # As many rows as there were before: the first results come soon, later blocks are
-                # large.
-                size = min(max(FIRST_BLOCK, row), LARGEST_BLOCK, count - offset)
+                size = min(size_after(row), count - offset)
                 yield RemoteParquetBlock(self, table, TableSlice(offset, size, row))
                 offset, row = offset + size, row + size
             offset = 0
@@ -433,10 +434,6 @@ class RemoteParquetBlock:
             return self
         where = TableSlice(offset + start, stop - start, row + start)
         return RemoteParquetBlock(self._source, self._table, where)
-
-    def start(self, row: int) -> Start:
-        """Implement `RowSpan.start`."""
-        return Start(row)
 
     def request(self, evaluation: Evaluation) -> None:
         """Start to evaluate what is published on the rows."""

@@ -15,17 +15,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._classes.causes import Causes
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader, UnreadableAdvice
 from littlestone._data.rounds import BadRow, Rounds, RowSpan, Start
 from littlestone._data.schema import file_schema
 from littlestone._data.topic import Position, TopicRows, position_from_json
-from littlestone._learners.base import PrivateLearner
 from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
 
-FIRST_BLOCK, LARGEST_BLOCK = 4096, 65536
 MOST_BAD_ROWS = 20
 STANDARD_INPUT = "-"
 # Fewer rows that are equal are no sign that two sources are one, unless they are all.
@@ -49,7 +46,7 @@ class Source(NamedTuple):
     identity: str | None = None
     rows: int = 0
     # Where the last part that was learned begins, and a digest of it.
-    start: Start = Start(0)
+    start: Start = Start()
     tail: str = ""
     # Digests of the first 32, 64, ... rows.
     marks: Mapping[int, str] = MappingProxyType({})
@@ -66,18 +63,6 @@ def source_from_json(data: Mapping[str, Any]) -> Source:
     source = Source(**{**data, "start": Start(*data["start"]), "marks": marks})
     topic = data["topic"]
     return source if topic is None else source._replace(topic=position_from_json(topic))
-
-
-def parts(block: RowSpan, rounds: int) -> Iterator[RowSpan]:
-    """Yield a block in parts: short ones while the stream is young, so that there is progress."""
-    if not isinstance(block, Rounds):
-        yield from [block] if len(block) else []
-        return
-    start = 0
-    while start < len(block):
-        stop = start + min(max(FIRST_BLOCK, rounds + start), LARGEST_BLOCK)
-        yield block.part(start, stop)
-        start = stop
 
 
 def recognised(
@@ -105,7 +90,9 @@ def recognised(
             f"{rows.name}: its first rows are not those that were learned: the file has changed. "
             f"{OTHERWISE}"
         )
-    if known is not None and _is_shorter(rows, known):
+    if known is not None and _is_shorter(
+        rows, known, counted=rows.identity(known.rows) != known.identity
+    ):
         _refuse_shorter(known, rows, name)
     if task.again:
         return _again(sources, known, new, rows.name)
@@ -142,7 +129,7 @@ def _begun_before(
     """Return a source whose rows were new in a call before this one, which was interrupted."""
     if known is None or known.name != name or name == STANDARD_INPUT:
         return None
-    if known.rows < LEAST_MARK or _is_shorter(rows, known):
+    if known.rows < LEAST_MARK or _is_shorter(rows, known, counted=True):
         return None
     notes.append(
         f"{rows.name}: its first {known.rows:,} rows were learned under this name before, so only "
@@ -152,12 +139,16 @@ def _begun_before(
     return known
 
 
-def _is_shorter(rows: RowReader[Any], source: Source) -> bool:
-    return rows.is_whole and len(rows.beginning) < source.rows
+def _is_shorter(rows: RowReader[Any], source: Source, counted: bool) -> bool:
+    """Return whether a file has fewer rows than were learned; not all are counted if it goes on."""
+    length = rows.length if counted else None
+    if length is None:
+        return rows.is_whole and len(rows.beginning) < source.rows
+    return length < source.rows
 
 
 def _refuse_shorter(source: Source, rows: RowReader[Any], name: str) -> None:
-    count = len(rows.beginning)
+    count = len(rows.beginning) if rows.is_whole else rows.length or 0
     if source.name == name:
         raise _changed(rows, source, count)
     raise BadStore(
@@ -190,66 +181,64 @@ def _name_in_words(name: str) -> str:
     return "standard input" if name == STANDARD_INPUT else name
 
 
-def all_rows(
-    rows: RowReader[Any], learner: PrivateLearner, bad: list[BadRow]
-) -> Iterator[tuple[RowSpan, None]]:
-    """Yield all rows of a file, in parts, with no place to go on from: nothing is stored."""
+def all_rows(rows: RowReader[Any], bad: list[BadRow]) -> Iterator[tuple[RowSpan, None]]:
+    """Yield all rows of a file, with no place to go on from: nothing is stored."""
     for block in rows:
-        for part in parts(block, learner.rounds):
-            yield part, None
+        if len(block):
+            yield block, None
         note_bad_rows(bad, block)
 
 
-def note_bad_rows(bad: list[BadRow], block: RowSpan, first_line: int = 0) -> None:
-    """Keep the first few rows that could not be read, for the data owner."""
-    new = [row for row in block.bad if row.line >= first_line]
+def note_bad_rows(bad: list[BadRow], block: RowSpan, known: int = 0) -> None:
+    """Keep the first few rows that could not be read, for the data owner; not the first `known`."""
+    # The reasons are those of the first null rounds, in their order.
+    new = block.bad[block.nulls_before(known) :] if known else block.bad
     bad += new[: MOST_BAD_ROWS - len(bad)]
 
 
 def new_rows(
     rows: RowReader[Any],
     source: Source,
-    learner: PrivateLearner,
     *,
     bad: list[BadRow],
     tell: Callable[[str], None],
 ) -> Iterator[tuple[RowSpan | None, Source]]:
-    """Yield the rows of a file that were not learned yet, each part with how far it is then."""
+    """Yield the rows of a file that were not learned yet, each block with how far it is then."""
     is_same = source.identity is not None and rows.identity(source.rows) == source.identity
     # Of a file that is not the same one, the rows are counted from its beginning.
-    start = source.start if is_same else Start(0)
+    start = source.start if is_same else Start()
     first = _FirstRows(rows.beginning, dict(source.marks))
     source = source._replace(start=start, marks=first.marks)
-    row = start.row
-    for block in _blocks_from(rows, start, tell) if is_same else rows:
-        old = max(0, min(len(block), source.rows - row))
-        if is_same and row == start.row and old == source.rows - row:
+    blocks = rows.blocks(
+        start if is_same else None,
+        until=source.rows,
+        progress=lambda done, total: tell(f"{done / total:.0%} unpacked"),
+    )
+    for block, after in blocks:
+        old = max(0, min(len(block), source.rows - start.row))
+        passed = start.row + old
+        if is_same and start == source.start and passed == source.rows:
             _refuse_other_tail(rows, source, block.part(0, old))
         elif old:
-            source = source._replace(start=block.start(row), tail=_digest(block.part(0, old)))
-        row += old
-        if old and row == source.rows:
+            source = source._replace(start=start, tail=_digest(block.part(0, old)))
+        if old and passed == source.rows:
             tell("")
             # A pipe has no place to go back to.
             if rows.identity(0) is not None:
-                yield None, source._replace(identity=rows.identity(row))
+                yield None, source._replace(identity=rows.identity(passed))
         elif old:
-            tell(f"{row:,} of {source.rows:,} rows passed")
-        new = block.part(old, len(block))
-        note_bad_rows(bad, block, new.start(row).line if old and len(new) else 0)
-        for part in parts(new, learner.rounds):
-            first.add(part, row)
-            begin, row = part.start(row), row + len(part)
+            tell(f"{passed:,} of {source.rows:,} rows passed")
+        note_bad_rows(bad, block, old)
+        if old < len(block):
+            new = block.part(old, len(block))
+            first.add(new, passed)
             source = source._replace(
-                identity=rows.identity(row), rows=row, start=begin, tail=_digest(part)
+                identity=rows.identity(after.row), rows=after.row, start=start, tail=_digest(block)
             )
-            yield part, source
-    if row < source.rows:
-        raise _changed(rows, source, row)
-
-
-def _blocks_from(rows: RowReader[Any], start: Start, tell: Callable[[str], None]) -> Iterator[Any]:
-    return rows.after(start, lambda done, of: tell(f"{done / of:.0%} unpacked"))
+            yield new, source
+        start = after
+    if start.row < source.rows:
+        raise _changed(rows, source, start.row)
 
 
 def _refuse_other_tail(rows: RowReader[Any], source: Source, tail: RowSpan) -> None:
@@ -292,7 +281,6 @@ def _digest(rows: RowSpan) -> str:
 def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
     """Open the topic that a request is about."""
     schema = file_schema(cls, task.label, task.user, task.positive)
-    label = None if schema.named_labels else task.label
     return TopicRows(
         task.source,
         schema,
@@ -300,7 +288,7 @@ def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = No
         until_end=task.until_end,
         stop=stop,
         strict=task.strict,
-        advice=UnreadableAdvice(label, isinstance(cls, Causes)),
+        advice=UnreadableAdvice.of(schema),
     )
 
 
