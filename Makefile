@@ -10,11 +10,11 @@ demo: .venv/core
 	$(BIN)/littlestone demo
 	@echo "To find the command littlestone in this shell: source .venv/bin/activate"
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# Minutes: fewer cases of each test, and neither soaks, black-box audits nor proofs.
+# Minutes: fewer cases of each test, and none that is slow: soaks, audits by games, proofs, browsers ...
 test: .venv/dev
-	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not soak and not audit and not coq"
+	LITTLESTONE_EFFORT=0.2 $(PYTEST) -m "not slow"
 
 # Every test, as .ci/run does. `make test-all EFFORT=1` goes through all cases of each: half an hour.
 EFFORT ?= 0.4

@@ -15,26 +15,38 @@ settings.register_profile("ci", derandomize=True, deadline=None, max_examples=EX
 settings.register_profile("dev", deadline=None, max_examples=EXAMPLES)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-# Markers by file; `soak` is set on single tests.
-MARKERS = {
-    "ray/test_engine.py": pytest.mark.ray,
-    "service/test_page.py": pytest.mark.browser,
-    "report/test_browser.py": pytest.mark.browser,
-    "audit/test_audit.py": pytest.mark.audit,
+# Files of which every test is slow (clusters, browsers, games by the thousand), but for these few,
+# which `make test` runs as well.
+SLOW = {
+    "audit/test_audit.py": {
+        "test_neighbours_differ_in_one_round",
+        "test_what_cannot_be_seen_is_said",
+    },
+    "ray/test_engine.py": {"test_trees_on_a_cluster_learn_rows_from_here"},
+    "report/test_browser.py": {"test_paper_has_the_wide_figure_and_whole_tables"},
+    "service/test_serve.py": {
+        "test_a_client_that_comes_before_the_server_has_started_waits",
+        "test_a_start_refuses_what_does_not_fit_and_throws_nobody_out",
+        "test_help_imports_no_server",
+        "test_nothing_of_the_data_is_told",
+    },
+    "service/test_page.py": {
+        "test_causes_come_live_with_their_evidence",
+        "test_it_is_filled_and_then_live",
+    },
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of some files, and keep an even spread of the cases of each test."""
+    """Mark the slow tests of some files, and keep an even spread of the cases of each test."""
     folder = Path(__file__).parent
     groups: dict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.path.is_relative_to(folder):
-            name = str(item.path.relative_to(folder))
-            if name in MARKERS:
-                item.add_marker(MARKERS[name])
-            if isinstance(item, pytest.Function):
-                groups[item.path, item.originalname].append(item)
+        if isinstance(item, pytest.Function):
+            quick = SLOW.get(str(item.path.relative_to(folder)), {item.originalname})
+            if item.originalname not in quick:
+                item.add_marker(pytest.mark.slow)
+            groups[item.path, item.originalname].append(item)
     dropped = set[pytest.Item]()
     for group in groups.values():
         kept = spread(len(group))

@@ -1,8 +1,7 @@
 """One factor for how much the tests do: games, kills, seeds, examples and cases of a test.
 
 `make test` and `make test-all` set LITTLESTONE_EFFORT to a fraction, `make test-all EFFORT=1` to 1.
-A test with many cases keeps an even spread of them, the same in every process; a test with few
-keeps them all.
+A test with many cases keeps an even spread of them, the same in every process.
 """
 
 import os
@@ -14,7 +13,8 @@ Case = TypeVar("Case")
 EFFORT = float(os.environ.get("LITTLESTONE_EFFORT", "1"))
 # Whether this run does everything that the tests describe, and not a part of it.
 EVERYTHING = EFFORT >= 1
-FEW = 4
+# So many cases of a test are kept at least: 2 by `make test`, 4 by `make test-all`.
+FEW = max(1, round(10 * EFFORT))
 
 
 def scaled(count: int, least: int = 1) -> int:

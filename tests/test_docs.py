@@ -21,7 +21,8 @@ from console import Step, steps
 from generate import PAGES
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+README = ROOT / "README.md"
+DOCUMENTS = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md", README]
 NOT_HERE = ("make ", "pip ", "git ", "source ")
 """Commands that set the machine up, which has been done."""
 
@@ -41,10 +42,14 @@ def run(step: Step, folder: Path) -> str:
     return done.stdout
 
 
-WITH_COMMANDS = [path for path in DOCUMENTS if list(steps(path.read_text("utf-8")))]
+WITH_COMMANDS = [
+    pytest.param(path, id=path.name, marks=[] if path == README else pytest.mark.slow)
+    for path in DOCUMENTS
+    if list(steps(path.read_text("utf-8")))
+]
 
 
-@pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WITH_COMMANDS)
 def test_the_commands_of_a_document_print_what_it_says(path: Path, tmp_path: Path) -> None:
     for step in steps(path.read_text("utf-8")):
         if step.command.startswith(NOT_HERE):
@@ -69,6 +74,7 @@ def test_pages_that_are_made_are_up_to_date(page: str) -> None:
     assert (ROOT / "docs" / page).read_text("utf-8") == PAGES[page](), "run `make docs`"
 
 
+@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scripts = str(Path(sys.executable).parent)
     monkeypatch.setenv("PATH", f"{scripts}:{os.environ['PATH']}")
@@ -97,7 +103,7 @@ OURS = re.compile(f"^({HOME}/blob/main/|{RAW})")
 
 def test_the_links_of_the_readme_also_work_on_a_package_index() -> None:
     """There is no folder beside it there: its links are absolute, and of this repository."""
-    text = (ROOT / "README.md").read_text("utf-8")
+    text = README.read_text("utf-8")
     assert not LINK.findall(text), "a relative link: use [docs/NAME.md], and define it at the end"
     defined = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.M))
     prose = re.sub(r"^(```.*?^```|    .*?$)", "", text, flags=re.S | re.M)

@@ -21,7 +21,11 @@ def said(name: str) -> str:
     return str(block)
 
 
-@pytest.mark.parametrize("name", NAMES)
+ONE = "telemetry"
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in NAMES if name != ONE]
+
+
+@pytest.mark.parametrize("name", [*OTHERS, ONE])
 def test_an_example_prints_what_its_page_says(name: str, tmp_path: Path) -> None:
     script = str(EXAMPLES / f"{name}.py")
     done = subprocess.run(

@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -31,8 +32,7 @@ UNPROVED = re.compile(
 )
 
 coq = [
-    pytest.mark.coq,
-    pytest.mark.xdist_group("coq"),
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed"),
 ]
 
@@ -111,6 +111,11 @@ class TestChecked:
         assert found is not None, done.stderr
         before = weakened.read_text().split("\n")[: int(found[1])]
         assert STATEMENT.findall("\n".join(before))[-1] == control["fails_in"], done.stderr
+
+    def test_the_tables_are_what_coq_computes(self, checked: str, tmp_path: Path) -> None:
+        subprocess.run([sys.executable, PROOFS / "tables.py", tmp_path], check=True)
+        for path in (PROOFS / "tables").glob("*.json"):
+            assert path.read_text() == (tmp_path / path.name).read_text(), path.name
 
 
 def test_without_coq_make_says_what_to_install() -> None:

@@ -53,6 +53,7 @@ def test_river_checks(model: Any, check: Callable[[Any], None]) -> None:
     check(model.clone())
 
 
+@pytest.mark.slow
 def test_river_checks_the_whole_at_once() -> None:
     check_estimator(next(models()))
 

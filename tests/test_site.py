@@ -50,6 +50,7 @@ def documented(thing: object) -> set[str]:
     return {name.lstrip("*") for one in listed for name in one.name.split(", ")}
 
 
+@pytest.mark.slow
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     with (site / "objects.inv").open("rb") as file:
         inventory = InventoryFile.load(file, "", lambda base, path: path)
@@ -84,6 +85,7 @@ def test_a_parameter_that_is_not_documented_is_found() -> None:
     assert parameters(halve) - documented(halve) == {"twice"}
 
 
+@pytest.mark.slow
 def test_a_page_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 25

@@ -278,6 +278,7 @@ sys.stdout.buffer.write(b"PICKLE" + pickle.dumps(estimator))
 """
 
 
+@pytest.mark.slow
 def test_in_another_process_an_estimator_loads_but_does_not_fit() -> None:
     X, y = data()
     here = model()

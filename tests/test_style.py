@@ -1,12 +1,14 @@
 """What STYLE asks of the code, as far as it can be counted: `python -m bench shape` prints it."""
 
 import ast
+from pathlib import Path
 from typing import Any
 
 from bench import shape
 from typer.main import get_command
 
 import mutants
+from conftest import SLOW
 from littlestone._cli.main import VERBS, command_line
 
 
@@ -47,6 +49,12 @@ def test_a_public_name_has_one_meaning() -> None:
     colliding = {name: homes for name, homes in shape.public_names().items() if len(homes) > 1}
     # The same model for two libraries, with the same parameters.
     assert colliding == {"PrivateClassifier": {"river.py", "sklearn.py"}}
+
+
+def test_the_tests_that_stand_for_a_slow_file_exist() -> None:
+    for file, names in SLOW.items():
+        text = (Path(__file__).parent / file).read_text("utf-8")
+        assert [name for name in names if f"def {name}(" not in text] == [], file
 
 
 def test_every_mutant_is_a_line_of_the_code_and_has_its_tests() -> None:

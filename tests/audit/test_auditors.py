@@ -46,6 +46,7 @@ def test_rho_is_where_the_claim_becomes_true() -> None:
     assert auditors.exact_rho(*law, 1, 0.2) == pytest.approx(rho)
 
 
+@pytest.mark.slow
 def test_a_gross_fault_is_found_and_the_sound_monitor_is_not() -> None:
     found = {target.name: target for target in auditors.targets()}
     rows = {

@@ -64,7 +64,7 @@ COMMANDS: dict[str, list[tuple[object, ...]]] = {
 }  # fmt: skip
 
 
-AUDITS = pytest.param("audit", marks=pytest.mark.audit)
+AUDITS = pytest.param("audit", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name", [AUDITS if name == "audit" else name for name in COMMANDS])

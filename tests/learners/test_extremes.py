@@ -56,6 +56,7 @@ def answer(ask: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_every_extreme_has_a_plan_or_a_sentence(kind: str) -> None:
     """And a plan that can be shown, kept as JSON and, unless it is too large, begun with."""
     for extreme in thinned(EXTREMES[: 7 if kind in SLOW else None]):

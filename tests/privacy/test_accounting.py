@@ -86,6 +86,7 @@ def test_releases_fit_into_their_total(epsilon: Fraction, count: int, delta: Fra
     assert composed_epsilon(each, count, delta) <= epsilon
 
 
+@pytest.mark.slow
 def test_a_million_releases_can_be_solved() -> None:
     each = per_release(Cost(Fraction(1), Fraction(1, 10**6)), 10**6)
     assert float(each.epsilon) == pytest.approx(2.2909e-4, rel=1e-3)

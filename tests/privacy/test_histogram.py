@@ -70,6 +70,7 @@ def test_the_code_has_the_law_of_the_definition(votes: Votes, leave_out: bytes |
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(1, 0.01), (3, 1e-4), (0.2, 0.3), (0.1, 0.45), (8, 0.2), (2, 0.9)]
 )
+@pytest.mark.slow
 def test_every_small_pair_of_neighbours_is_within_the_claim(epsilon: float, delta: float) -> None:
     histogram = StableHistogram(epsilon=epsilon, delta=delta)
     scale, threshold = histogram.scale, histogram.threshold

@@ -7,9 +7,6 @@ instead of powers of e. Everything else is the code as it stands. Equal means eq
 """
 
 import json
-import shutil
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
@@ -337,16 +334,3 @@ def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None
         law = [(move, n, F(p)) for move, n, p in zip(moves, scores, x["law"], strict=True)]
         check_draw(partial(_select, mechanism, ballot), law)
     draws_module._step.cache_clear()
-
-
-@pytest.mark.audit
-@pytest.mark.coq
-@pytest.mark.xdist_group("coq")
-@pytest.mark.skipif(shutil.which("coqc") is None, reason="coqc is not installed")
-def test_coq_computes_the_tables_that_are_committed(tmp_path: Path) -> None:
-    subprocess.run(
-        ["make", "--no-print-directory", "Executable.vo", "Effect.vo"], cwd=PROOFS, check=True
-    )
-    subprocess.run([sys.executable, PROOFS / "tables.py", tmp_path], check=True)
-    for path in (PROOFS / "tables").glob("*.json"):
-        assert path.read_text() == (tmp_path / path.name).read_text(), path.name

@@ -43,10 +43,7 @@ from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import Store, create, open_store, read_store
 from soak import soak_engine
 
-pytestmark = [
-    pytest.mark.xdist_group("ray"),
-    pytest.mark.filterwarnings("ignore:delta"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 ROWS = 9_000
 CANARY = "canary-5301"
@@ -335,7 +332,6 @@ def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
     assert kills
 
 
-@pytest.mark.soak
 def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
     """Two nodes on this machine, with a store of objects each; one is killed on the way."""
     code = [sys.executable, "-m", "two_nodes", str(folder)]
@@ -344,7 +340,6 @@ def test_a_node_that_is_lost_changes_nothing(folder: Path) -> None:
     assert done.stdout.endswith("the same\n")
 
 
-@pytest.mark.soak
 def test_a_command_that_loses_its_node_says_so_and_can_be_run_again(tmp_path: Path) -> None:
     """Ray would end the process with exit code 1 and without a sentence."""
     (tmp_path / "days").mkdir()
@@ -455,7 +450,6 @@ def test_rows_that_were_learned_are_not_read_again(
     assert 1500 <= second < third < fourth
 
 
-@pytest.mark.soak
 def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
     """The same in `make soak`, more often: nothing lost, nothing doubled, releases go on."""
     found = soak_engine(tmp_path, 3, random.randrange(10**6))
@@ -465,7 +459,6 @@ def test_driver_and_workers_killed_at_any_moment(tmp_path: Path) -> None:
 COMMAND = ("--class", "rules:version,country", "--label", "failed", "--delta", 1e-6, "--epsilon", 2)
 
 
-@pytest.mark.soak
 def test_a_command_says_the_same_with_a_cluster_though_a_shard_is_killed(folder: Path) -> None:
     """What Ray has to say of it is not on standard output."""
     code = [sys.executable, "-c", MAIN, "learn", folder, *COMMAND, "--engine", "ray", "--json"]

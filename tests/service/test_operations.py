@@ -375,6 +375,7 @@ def test_rounds_and_events_go_over_tls_beside_connections_without_a_handshake(
     assert secure.get("/hypothesis").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_certificate_is_renewed_without_a_restart(
     tmp_path: Path, certificates: list[tuple[Path, Path]]
 ) -> None:
@@ -441,6 +442,7 @@ def test_a_backup_is_made_while_the_service_learns_and_then_taken_over(tmp_path:
 # An upgrade.
 
 
+@pytest.mark.slow
 def test_an_upgrade_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None:
     """Clients write all the while; the process is stopped, and the next one started."""
     acknowledged: list[dict[str, Any]] = []
@@ -492,6 +494,7 @@ def test_an_upgrade_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None
 # Whatever is sent.
 
 
+@pytest.mark.slow
 def test_a_fuzz_of_requests_finds_no_fault_and_changes_nothing(tmp_path: Path) -> None:
     found = fuzz(tmp_path, scaled(2000, least=300), seed=7, report=lambda line: None)
     assert {200, 400, 401, 403, 404, 405, 409, 413, 415, 421, 422} <= {*found.statuses}

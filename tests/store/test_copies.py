@@ -238,6 +238,7 @@ def test_a_backup_that_is_killed_leaves_a_whole_copy_or_none(store: Store, copy:
     assert not list(copy.parent.glob(".*")), "the next call cleared the drafts away"
 
 
+@pytest.mark.slow
 def test_a_hand_over_that_is_killed_never_leaves_two(store: Store, copy: Path) -> None:
     back_up(store.path, copy)
     store.close()

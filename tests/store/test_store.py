@@ -477,7 +477,7 @@ def test_evidence_lines_prove_an_old_copy(tmp_path: Path) -> None:
 KILLS = 10
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("soak", [soak_learn, soak_causes, soak_serve])
 def test_killed_at_any_moment_each_row_is_learned_once(
     tmp_path: Path, soak: Callable[[Path, int, int], Soaked]

@@ -116,6 +116,7 @@ with open_store(Path({path!r}), noise=SeededNoise(1)) as store:
 
 
 @pytest.mark.parametrize("way", ["auto", "user"])
+@pytest.mark.slow
 def test_killed_at_random_it_goes_on_exactly(tmp_path: Path, way: str) -> None:
     asked, path = request(**WAYS[way]), tmp_path / "run.db"
     create(path, asked, choose_learner(asked, HORIZON), noise=SeededNoise(1)).close()

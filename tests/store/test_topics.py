@@ -169,6 +169,7 @@ def test_kills_lose_nothing_and_count_nothing_twice(cluster: MockCluster, tmp_pa
         consistent(killed_at_random(cluster, tmp_path / f"{seed}.db", seed))
 
 
+@pytest.mark.slow
 def test_kills_while_messages_come(cluster: MockCluster, tmp_path: Path) -> None:
     """The same with a topic that is read without an end, whose partitions fill unevenly."""
     whole = events(ROWS)
@@ -377,7 +378,7 @@ def test_a_signal_ends_an_endless_run(cluster: MockCluster, path: Path) -> None:
     assert json.loads(out)["public"]["rounds"] == ROWS
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_kill_at_random_moments(tmp_path: Path) -> None:
     """The same in `make soak`, more often."""
     found = soak_kafka(tmp_path, 5, random.randrange(10**6))
