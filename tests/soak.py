@@ -248,9 +248,8 @@ def _begin_budget(folder: Path) -> None:
 
 def _check_budget(folder: Path, now: StoreView) -> None:
     """Check that the run in the store has drawn what it costs, once, and every other run too."""
-    budget, account = BudgetFile(folder / "budgets.db", "day").read(), now.about.account
-    assert account is not None
-    costs = [draw.cost for draw in budget.of_run(account["run"])]
+    budget = BudgetFile(folder / "budgets.db", "day").read()
+    costs = [draw.cost for draw in budget.of_run(now.run)]
     cost = now.about.chosen.plan.cost
     # Killed before its first row, it may not have come to that.
     assert costs == [cost] or (not costs and not now.published.rounds)
@@ -321,7 +320,7 @@ def _goes_on(folder: Path, before: StoreView | None) -> StoreView | None:
     published = now.published
     _check_budget(folder, now)
     assert now.saved.state["rounds"] == published.rounds
-    learner = now.about.chosen.make(now.about.cls, now.about.seed)
+    learner = now.about.chosen.make(now.about.cls, now.about.terms.seed)
     learner.resume(now.saved)
     assert learner.spent.epsilon <= learner.plan.epsilon
     assert (learner.releases, learner.rounds) == (published.releases, published.rounds)

@@ -22,12 +22,11 @@ from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.report import RunResult
-from littlestone._store.budgets import BadBudget, BudgetExceeded, BudgetFile
-from littlestone._store.charges import check_budget
+from littlestone._store.budgets import BadBudget, BudgetExceeded, BudgetFile, check_budget
 from littlestone._store.copies import back_up, take_over
 from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import LearnRequest
-from littlestone._store.store import open_store, read_store
+from littlestone._store.store import Run, Store, open_store, read_store
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -81,7 +80,8 @@ def test_the_draw_is_committed_before_the_first_row_is_learned(
     day: Path, budget: BudgetFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = []
-    monkeypatch.setattr(learn_run, "_learn_rows", lambda *_: drawn.append(budget.read().spent))
+    for kind in (Run, Store):
+        monkeypatch.setattr(kind, "learn", lambda *_: drawn.append(budget.read().spent))
     for db in (None, "run.db"):
         learned(day, db)
     assert [spent.epsilon for spent in drawn] == [1, 2]
@@ -173,7 +173,8 @@ def test_a_run_that_goes_on_is_not_charged_again(day: Path, budget: BudgetFile) 
 def killed_run(day: Path, where: str) -> None:
     """Die in a run with a store: before the draw, after it, or when a part was learned."""
 
-    learn = learn_run._learn
+    kind = Run if "unstored" in where else Store
+    learn = kind.learn
 
     def die(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -182,9 +183,10 @@ def killed_run(day: Path, where: str) -> None:
         learn(*given)
         die()
 
-    places = {"before the draw": "charge_store", "before a row": "_learn_rows"}
-    name = places.get(where, "_learn")
-    setattr(learn_run, name, learn_and_die if name == "_learn" else die)
+    if where == "before the draw":
+        setattr(learn_run, "charge_run", die)  # noqa: B010
+    else:
+        setattr(kind, "learn", die if where == "before a row" else learn_and_die)  # noqa: B010
     learned(day, None if "unstored" in where else "run.db")
 
 
@@ -262,19 +264,20 @@ def test_per_user_rows_may_be_learned_again(day: Path, tmp_path: Path) -> None:
     assert users.read().spent.epsilon == 1
 
 
-def test_a_store_learns_nothing_before_it_has_drawn(day: Path, budget: BudgetFile) -> None:
-    """Also if Python opens it, after a process was killed before the draw."""
+def test_a_store_that_python_opens_draws_before_its_first_row(
+    day: Path, budget: BudgetFile
+) -> None:
+    """Nothing is learned that was not drawn, also after a kill between the file and the draw."""
     child = FORKS.Process(target=killed_run, args=(day, "before the draw"))
     child.start()
     child.join()
     path, points = day.parent / "run.db", Points("merchant")
     with open_rows(day, points, label="fraud") as rows:
         block = next(iter(rows))
-    with open_store(path) as store, pytest.raises(BadStore, match="has not drawn"):
-        store.learn(block)
+    assert budget.read().draws == ()
     with open_store(path) as store:
-        budget.draw(1, 1e-8, run=store.run)
         assert store.learn(block).rounds == 200
+    assert [draw.run for draw in budget.read().draws] == [store.run]
 
 
 # Old copies, and other files.

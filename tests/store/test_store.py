@@ -6,6 +6,7 @@ import random
 import sqlite3
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,6 @@ from effort import scaled
 from littlestone._classes.specs import parse_spec
 from littlestone._data.rounds import Checksums, Rounds
 from littlestone._data.schema import user_numbers
-from littlestone._hypotheses.rules import one_of
-from littlestone._learners.base import Release
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store import store as stores
 from littlestone._store.files import BadStore, OldCopy
@@ -385,15 +384,16 @@ def test_a_releases_file_that_was_cut_off_is_completed(command: Command, tmp_pat
         assert (tmp_path / "r.jsonl").read_text() == whole
 
 
-def test_a_line_that_was_cut_off_within_a_letter_is_completed(tmp_path: Path) -> None:
-    path, releases = tmp_path / "r.jsonl", [Release(1, one_of(["Zoë"], "who"))]
-    with ReleasesFile(path, "") as file:
-        file.catch_up(releases, lambda: None)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: whole.index("ë".encode()) + 1])
-    with ReleasesFile(path, "") as file:
-        file.catch_up(releases, lambda: None)
-    assert path.read_bytes() == whole
+def test_a_line_that_was_cut_off_within_a_letter_is_completed(path: Path) -> None:
+    asked, out = replace(task(), label="Zoë"), path.with_name("r.jsonl")
+    with create(path, asked, choose_learner(asked, HORIZON)) as store:
+        with ReleasesFile(out, store) as file:
+            file.begin()
+        whole = out.read_bytes()
+        out.write_bytes(whole[: whole.index("ë".encode()) + 1])
+        with ReleasesFile(out, store) as file:
+            file.begin()
+    assert out.read_bytes() == whole
 
 
 def test_an_old_copy_is_found_out_by_its_releases(command: Command, tmp_path: Path) -> None:
@@ -461,17 +461,19 @@ def test_evidence_lines_prove_an_old_copy(tmp_path: Path) -> None:
     path, out, task = tmp_path / "run.db", tmp_path / "r.jsonl", causes_task()
     with create(path, task, choose_learner(task, 4000)) as store:
         store.learn(causes_block(1500))
-        old, run = store.published, store.run
+    old = path.read_bytes()
+    with open_store(path) as store, ReleasesFile(out, store) as file:
         store.end_window()
         new = store.published
-    with ReleasesFile(out, "", run, about={"label": "y"}) as file:
-        file.catch_up(new.releases, lambda: None, new.windows)
-        lines = [json.loads(line) for line in out.read_text().splitlines()]
-        assert len(lines) == len(new.releases) + len(new.windows)
-        file.publish(new.releases, new.windows)
-    assert len(out.read_text().splitlines()) == len(lines), "written once"
-    with ReleasesFile(out, "", run, about={"label": "y"}) as file, pytest.raises(OldCopy):
-        file.catch_up(old.releases, lambda: None, old.windows)
+        for write in (file.begin, file.publish, file.begin):
+            write()
+            lines = [json.loads(line) for line in out.read_text().splitlines()]
+            assert len(lines) == len(new.releases) + len(new.windows), "written once"
+    path.write_bytes(old)
+    with open_store(path) as store, ReleasesFile(out, store) as file, pytest.raises(OldCopy):
+        file.refuse_other()
+    with pytest.raises(OldCopy):
+        open_store(path)
 
 
 KILLS = 10

@@ -440,11 +440,11 @@ from littlestone._cli.main import main
 from littlestone._store.releases_file import ReleasesFile
 publish, stopped = ReleasesFile.publish, []
 
-def stop_before(self, releases, windows=()):
-    if len(releases) > 1 and not stopped:
+def stop_before(self):
+    if len(self.run.published.releases) > 1 and not stopped:
         stopped.append(True)
         os.kill(os.getpid(), signal.SIGSTOP)
-    publish(self, releases, windows)
+    publish(self)
 
 ReleasesFile.publish = stop_before
 main()
@@ -485,12 +485,12 @@ def test_a_writer_that_lost_the_file_takes_no_lines_for_those_of_an_old_copy(pat
     with open_store(path, noise=SeededNoise(1)) as second:
         second.learn(block(0, 1000))
         assert len(second.published.releases) > 1
-        with ReleasesFile(out, "", second.run) as file:
-            file.catch_up(second.published.releases, second.refuse_if_taken)
+        with ReleasesFile(out, second) as file:
+            file.begin()
     written = out.read_bytes()
     taken = pytest.raises(StoreLost, match="opened for writing by another process")
-    with first, ReleasesFile(out, "", first.run) as file, taken:
-        file.catch_up(first.published.releases, first.refuse_if_taken)
+    with first, ReleasesFile(out, first) as file, taken:
+        file.begin()
     assert out.read_bytes() == written
 
 

@@ -66,7 +66,7 @@ def in_memory(asked: LearnRequest) -> PrivateCauses:
 def stored(path: Path) -> PrivateCauses:
     """The learner of a store, resumed for reading."""
     found = read_store(path)
-    learner = found.about.chosen.make(found.about.cls, found.about.seed, noise=SeededNoise(1))
+    learner = found.about.chosen.make(found.about.cls, found.about.terms.seed, noise=SeededNoise(1))
     learner.resume(found.saved)
     assert isinstance(learner, PrivateCauses)
     return learner

@@ -16,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from commands import MAIN, littlestone
+from littlestone._cli.learn import refuse_conflicts
 from littlestone._cli.learn_run import run
 from littlestone._data import kafka, topic
 from littlestone._data.readers import open_rows
@@ -330,20 +331,20 @@ def test_a_topic_and_one_of_its_partitions_are_not_both_learned(
 )
 def test_options_that_are_for_files(more: dict[str, Any], what: str) -> None:
     with pytest.raises(BadParameter, match=what):
-        asked("kafka://localhost/t", **more).refuse_other_kind()
+        refuse_conflicts(asked("kafka://localhost/t", **more), Path("run.db"))
 
 
 @pytest.mark.parametrize(
     ("more", "what"),
     [
         ({"until_end": True}, "--until-end requires a topic"),
-        ({"kafka": {"a": "b"}}, "--kafka-config require a topic"),
+        ({"kafka": {"a": "b"}}, "--kafka-option requires a topic"),
         ({"follow": True, "complete": True}, "--follow conflicts with --complete"),
     ],
 )
 def test_options_that_are_for_topics(more: dict[str, Any], what: str) -> None:
     with pytest.raises(BadParameter, match=what):
-        asked("day.csv", **more).refuse_other_kind()
+        refuse_conflicts(asked("day.csv", **more), Path("run.db"))
 
 
 def test_secrets_are_not_shown(cluster: MockCluster, path: Path) -> None:

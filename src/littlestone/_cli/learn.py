@@ -82,8 +82,7 @@ def learn(
     check_name(task.learner, planned_names())
     task = replace(task, source=file, kafka=read_settings(kafka_option or (), kafka_config))
     # Before the first row is read: options that need a store must not be ignored in silence.
-    task.refuse_without_store(db)
-    task.refuse_other_kind()
+    refuse_conflicts(task, db)
     refuse_file(task.private_json, task.force)
     try:
         with (
@@ -103,6 +102,26 @@ def learn(
     # Standard output and standard error may be one terminal: keep their order.
     sys.stdout.flush()
     print_private(plain_console(stderr=True), outcome)
+
+
+def refuse_conflicts(task: LearnRequest, db: Path | None) -> None:
+    """Refuse options that are of no use without a store, for this source, or beside each other."""
+    from_topic = is_topic(task.source)
+    no_store = "--db: without it every run begins anew"
+    no_file, no_topic = "a file as source", "a topic (kafka://BROKERS/TOPIC) as source"
+    needed = dict.fromkeys(("again", "new_rows", "complete"), None if db else no_store)
+    needed |= dict.fromkeys(("follow", "again", "complete"), no_file) if from_topic else {}
+    needed |= {} if from_topic else dict.fromkeys(("until_end", "kafka"), no_topic)
+    for name, what in needed.items():
+        if what is not None and getattr(task, name):
+            option = f"--{name.replace('_', '-')}" if name != "kafka" else "--kafka-option"
+            raise BadParameter(f"{option} requires {what}")
+    if task.again and task.new_rows:
+        raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
+    if task.follow and task.complete:
+        raise BadParameter("--follow conflicts with --complete: a file grows, or it does not")
+    if from_topic and task.format not in (None, "jsonl", "ndjson"):
+        raise BadParameter(f"--format {task.format}: the messages of a topic are JSON objects")
 
 
 def _stopped(db: Path | None) -> str:

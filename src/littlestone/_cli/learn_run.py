@@ -1,4 +1,4 @@
-"""Run a learner over a file, with a store or without: rows in, releases and a report out.
+"""Run a learner over a file, kept in a store or nowhere: rows in, releases and a report out.
 
 Promises: what is wrong with the arguments or the shape of the file is said before anything is
 learned or written. A release is in its file before the next row is read. With a store, a row is
@@ -7,6 +7,7 @@ releases file.
 """
 
 import json
+import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -38,22 +39,10 @@ from littlestone._report.report import (
     report_of,
     write_private,
 )
-from littlestone._store.budgets import BudgetFile
-from littlestone._store.charges import (
-    charge_repeat,
-    charge_run,
-    charge_store,
-    check_budget,
-    stored_budget,
-)
-from littlestone._store.files import OldCopy, refuse_leftovers
+from littlestone._store.budgets import BudgetFile, charge_run, check_budget, stored_budget
+from littlestone._store.files import refuse_leftovers
 from littlestone._store.releases_file import ReleasesFile, refuse_begun
-from littlestone._store.request import (
-    LearnRequest,
-    choose_learner,
-    end_window,
-    windows_of,
-)
+from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.sources import (
     Source,
     all_rows,
@@ -64,7 +53,7 @@ from littlestone._store.sources import (
     recognised,
     topic_source,
 )
-from littlestone._store.store import Store, create, open_store, read_store
+from littlestone._store.store import Run, begin, create, open_store, read_store
 
 # From public things only: the releases and the plan.
 UNCHANGED = (
@@ -95,132 +84,118 @@ def run(
     stop: Event | None = None,
 ) -> RunResult:
     """Learn the rows of a file or a topic."""
-    cls, stop = None, stop or Event()
+    stop, notes = stop or Event(), list[str]()
     sources: tuple[Source, ...] = ()
     if db is not None and db.exists():
         view = read_store(db)
-        about, sources = view.about, view.sources
-        about.refuse_other(task, db)
-        budget = stored_budget(view, task, db)
+        view.about.refuse_other(task, db)
+        budget, sources = stored_budget(view, task, db), view.sources
         # The store keeps the class itself: what a specification names may have changed since.
-        task, cls = task.begun_as(about.terms), about.cls
+        task, cls = task.begun_as(view.about.terms), view.about.cls
     else:
         if db is not None:
             refuse_leftovers(db)
             refuse_begun(task.out)
         # Before the file is opened: whether there is enough left does not depend on a row.
-        budget = check_budget(task)
-    cls = task.cls if cls is None else cls
-    # Before anything is drawn. A store goes on with its releases file; without one the file is
-    # written anew.
-    for path in (task.report, task.private_json, task.out if db is None else None):
-        refuse_file(path, task.force)
-    refuse_unwritable(task.out)
-    _refuse_one_file_for_two(db, task.out, task.report, task.private_json)
+        budget, cls = check_budget(task), task.cls
+    _refuse_unusable_files(task, db)
     # Everything that can be refused is refused before the store is taken over.
     engine = engine_for(task)
-    notes: list[str] = []
     with rows_of(task, cls, engine, stored=db is not None, stop=stop) as rows:
         if isinstance(rows, TopicRows) and known_topic(sources, rows) is None:
             notes += [note for note in [rows.check()] if note is not None]
-        if db is None:
-            with noting(notes):
-                chosen = choose_learner(task, horizon_of(task, rows), cls)
-                watched = task.report is not None
-                learner = chosen.make(cls, task.seed, watched=watched, engine=engine)
-            outcome = RunResult(task, chosen, learner, rows.length, notes=notes)
-            with _releases_file(outcome, None) as file:
-                # Committed before the first row is learned; nothing after this is refused.
-                notes += charge_run(budget, chosen, task)
-                file.begin()
-                _learn_rows(outcome, rows, None, file, watch, stop)
-        else:
-            with noting(notes):
-                store = _open_or_create(db, task, cls, rows, engine)
-            with store:
-                chosen = store.about.chosen
-                outcome = RunResult(task, chosen, store.learner, chosen.plan.horizon, notes=notes)
-                with _releases_file(outcome, store) as file:
-                    notes += charge_store(budget, store)
-                    public = store.published
-                    file.catch_up(public.releases, store.refuse_if_taken, public.windows)
-                    _learn_rows(outcome, rows, store, file, watch, stop, budget)
+        with noting(notes):
+            begun = _begin(db, task, cls, rows, engine)
+        with begun, ReleasesFile(task.out, begun) as file:
+            chosen = begun.about.chosen
+            length = rows.length if db is None else chosen.plan.horizon
+            outcome = RunResult(task, chosen, begun.learner, length, notes=notes)
+            file.refuse_other()
+            # Committed before the first row is learned; nothing after this is refused.
+            notes += charge_run(begun, budget, task.source)
+            file.begin()
+            _learn_rows(outcome, rows, begun, file, watch, stop, budget)
     _finish(outcome)
     return outcome
 
 
-def _refuse_one_file_for_two(*paths: Path | None) -> None:
+def _refuse_unusable_files(task: LearnRequest, db: Path | None) -> None:
+    """Refuse files that cannot be written, or are there, before anything is drawn."""
+    # A store goes on with its releases file; without one the file is written anew.
+    for path in (task.report, task.private_json, task.out if db is None else None):
+        refuse_file(path, task.force)
+    refuse_unwritable(task.out)
+    paths = (db, task.out, task.report, task.private_json)
     named = [realpath(path) for path in paths if path is not None]
-    for path in {path for path in named if named.count(path) > 1}:
+    for twice in {path for path in named if named.count(path) > 1}:
         raise BadParameter(
-            f"{path} is named twice: --db, --out, --report and --private-json differ"
+            f"{twice} is named twice: --db, --out, --report and --private-json differ"
         )
 
 
-def _open_or_create(
-    path: Path, task: LearnRequest, cls: HypothesisClass, rows: AnyRows, engine: Ray | None
-) -> Store:
-    if path.exists():
+def _begin(
+    path: Path | None, task: LearnRequest, cls: HypothesisClass, rows: AnyRows, engine: Ray | None
+) -> Run:
+    """Return the run that goes on, or a new one: kept in a file, or nowhere."""
+    if path is not None and path.exists():
         return open_store(path, engine=engine)
     chosen = choose_learner(task, horizon_of(task, rows), cls)
-    return create(path, task, chosen, cls=cls, engine=engine)
+    if path is not None:
+        return create(path, task, chosen, cls=cls, engine=engine)
+    about = begin(task, chosen, cls)
+    learner = about.make(watched=task.report is not None, engine=engine)
+    return Run(about, learner, secrets.token_hex(8))
 
 
 def _learn_rows(
     outcome: RunResult,
     rows: AnyRows,
-    store: Store | None,
+    run: Run,
     file: ReleasesFile,
     watch: ProgressCallback,
     stop: Event,
     budget: BudgetFile | None = None,
 ) -> None:
     """Learn what is new in a file, and publish each release before the next row is read."""
-    learner, notes, vacuous = outcome.learner, outcome.notes, vacuous_note(outcome.chosen)
+    task, learner, notes = outcome.task, outcome.learner, outcome.notes
+    plan, vacuous = outcome.chosen.plan, vacuous_note(outcome.chosen)
     notes += vacuous
     outcome.unit = rows.unit
-    plan = outcome.chosen.plan
     # Other learners with a delta warn of it themselves.
     if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
         notes.append(warning)
-    _publish(file, outcome, store)
     # Recognising the file comes after the releases file: an old copy must not learn a row.
-    before, new = learner.rounds, _new_rows(outcome, rows, store, watch, budget)
-    outcome.repeats = 1 if store is None else store.repeats
+    before, new = learner.rounds, _new_rows(outcome, rows, run, watch, budget)
+    outcome.repeats = run.repeats
     watch(outcome)
     for block, reached in new:
-        _learn(outcome, store, block, reached)
-        _publish(file, outcome, store)
-        outcome.repeats = 1 if store is None else store.repeats
+        if block is not None:
+            run.learn(block, reached)
+        elif reached is not None and reached not in run.sources():
+            run.keep_source(reached)  # the file has another name or place now
+        file.publish()
+        outcome.repeats = run.repeats
         watch(outcome)
-        if outcome.task.is_endless and learner.rounds >= plan.horizon:
+        if task.is_endless and learner.rounds >= plan.horizon:
             break
-    if outcome.task.is_endless and learner.rounds >= plan.horizon:
+    if task.is_endless and learner.rounds >= plan.horizon:
         notes.append(REACHED.format(horizon=plan.horizon))
     # The number of rounds is public, so the last window may end with the file. A run that was
     # killed before this ends it when it is run again. When a person stops an endless run may
     # depend on what they saw: then nothing more is released.
     if not stop.is_set():
-        end_window(learner) if store is None else store.end_window()
-        _publish(file, outcome, store)
-    if store is None:
+        run.end_window()
+        file.publish()
+    if run.path is None:
         # Not with a store: its stream may go on in another run.
         if len(learner.releases) == 1 and not vacuous:
             notes.extend(_unchanged(outcome))
+        return
     # A store that has just been begun may wait for its first rows: that is no remark.
-    elif before and learner.rounds == before and not outcome.task.is_endless:
+    if before and learner.rounds == before and not task.is_endless:
         notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
-    if store is not None and rows.unfinished:
+    if rows.unfinished:
         notes.append(f"{rows.name}: {UNFINISHED}")
-
-
-def _publish(file: ReleasesFile, outcome: RunResult, store: Store | None) -> None:
-    """Write what is new to the releases file."""
-    if store is None:
-        file.publish(outcome.learner.releases, windows_of(outcome.learner))
-    else:
-        # Only what is committed: the learner in memory may be ahead of it.
-        file.publish(store.published.releases, store.published.windows)
 
 
 def _unchanged(outcome: RunResult) -> list[str]:
@@ -233,36 +208,36 @@ def _unchanged(outcome: RunResult) -> list[str]:
 def _new_rows(
     outcome: RunResult,
     rows: AnyRows,
-    store: Store | None,
+    run: Run,
     watch: ProgressCallback,
     budget: BudgetFile | None,
 ) -> Iterable[tuple[RowSpan | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
     task, learner = outcome.task, outcome.learner
     if isinstance(rows, TopicRows):
-        return _topic_rows(outcome, rows, store)
-    if store is None:
+        return _topic_rows(outcome, rows, run)
+    if run.path is None:
         return all_rows(rows, outcome.bad_rows)
 
     def tell(passing: str) -> None:
         outcome.passing = passing
         watch(outcome)
 
-    source = recognised(store.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
+    source = recognised(run.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
     # The file is recognised by then, and nothing of it has been learned.
-    outcome.notes += charge_repeat(budget, store, source.repeat)
+    if budget is not None and source.repeat > 1:
+        outcome.notes += budget.draw_again(run.run, source.repeat).in_words()
     return new_rows(rows, source, bad=outcome.bad_rows, tell=tell)
 
 
 def _topic_rows(
-    outcome: RunResult, rows: TopicRows, store: Store | None
+    outcome: RunResult, rows: TopicRows, run: Run
 ) -> Iterator[tuple[Rounds | None, Source | None]]:
     """Yield the rows of a topic, and note when its brokers are away."""
     learner = outcome.learner
-    if store is not None:
-        rows.commit_to(store.run)
-    sources = [] if store is None else store.sources()
-    source = topic_source(sources, rows, outcome.task, rounds=learner.rounds)
+    if run.path is not None:
+        rows.commit_to(run.run)
+    source = topic_source(run.sources(), rows, outcome.task, rounds=learner.rounds)
     left = outcome.chosen.plan.horizon - learner.rounds if outcome.task.is_endless else None
     said = None
     for block, reached in new_messages(
@@ -274,42 +249,6 @@ def _topic_rows(
         outcome.passing = "waiting for the brokers" if problem else ""
         said = problem
         yield block, None if block is None else reached
-
-
-def _learn(
-    outcome: RunResult,
-    store: Store | None,
-    block: RowSpan | None,
-    reached: Source | None,
-) -> None:
-    """Learn a part of the rows; with a store it is on disk afterwards."""
-    if store is not None and block is not None:
-        store.learn(block, source=reached)
-    elif block is not None:
-        outcome.learner.learn(block)
-    elif store is not None and reached is not None and reached not in store.sources():
-        store.keep_source(reached)  # the file has another name or place now
-
-
-@contextmanager
-def _releases_file(outcome: RunResult, store: Store | None) -> Iterator[ReleasesFile]:
-    """Open the releases file, if it is that of this run; nothing is written yet."""
-    path, learner = outcome.task.out, outcome.learner
-    plan = outcome.chosen.plan
-    about = {**outcome.task.label_data, "class": outcome.task.spec, "horizon": plan.horizon}
-    if store is None:
-        with ReleasesFile(path, str(learner.guarantee), about=about) as file:
-            yield file
-        return
-    with ReleasesFile(path, store.guarantee_up_to, store.run, about=about) as file:
-        try:
-            store.refuse_if_taken()
-            file.refuse_other(store.published.releases, store.published.windows)
-        except OldCopy:
-            # The store says so itself from here on, also where the releases file is not at hand.
-            store.mark_old_copy()
-            raise
-        yield file
 
 
 def engine_for(task: LearnRequest) -> Ray | None:

@@ -18,8 +18,7 @@ from littlestone._data.kafka import is_topic, read_settings
 from littlestone._data.topic import TopicRows
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
-from littlestone._store.budgets import BudgetFile
-from littlestone._store.charges import charge_store, check_budget, stored_budget
+from littlestone._store.budgets import BudgetFile, charge_run, check_budget, stored_budget
 from littlestone._store.files import refuse_leftovers
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.sources import known_topic, open_topic
@@ -178,7 +177,7 @@ def _store(path: Path, task: LearnRequest) -> Store:
 def _charged(account: BudgetFile | None, store: Store) -> Store:
     """Return a store that has drawn what it costs; close it if it cannot."""
     try:
-        for note in charge_store(account, store):
+        for note in charge_run(store, account):
             typer.echo(f"note: {note}", err=True)
     except BaseException:
         store.close()

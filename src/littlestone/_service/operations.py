@@ -46,7 +46,7 @@ from littlestone._report.report import counts_of
 from littlestone._service.limits import RateLimit
 from littlestone._service.tokens import TokenEntry
 from littlestone._store.files import wal_file
-from littlestone._store.serialization import RunConfig
+from littlestone._store.request import RunConfig
 from littlestone._store.store import Receipt
 
 LOG = logging.getLogger("littlestone")

@@ -6,6 +6,11 @@ time cannot draw more than the total together (docs/guarantee.md, Theorem 18). C
 add up, which is valid also where each run's epsilon was chosen after seeing what the earlier runs
 published.
 
+A run draws before it learns a row (`charge_run`), by its name, which stays with its store: one that
+was killed is charged once. A budget file that does not know a draw is an old copy, or another file;
+a store that was opened less often than its budget file remembers is an old copy, too. Both are
+refused.
+
 The log is only ever added to, under the seal of the file (`_store/files.py`): what a data set has
 left is computed from the log, and nothing else. Times are for people; the order of entries is that
 of their numbers.
@@ -23,7 +28,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_FLOOR
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from littlestone._privacy.accounting import NOTHING, Cost, Guarantee, Unit
 from littlestone._privacy.parameters import (
@@ -38,12 +43,17 @@ from littlestone._privacy.parameters import (
 from littlestone._store.files import (
     BadStore,
     FileKind,
+    OldCopy,
     Seal,
     create_file,
     read_file,
     serialized,
     transaction,
 )
+from littlestone._store.request import LearnRequest, RunConfig, choose_learner
+
+if TYPE_CHECKING:
+    from littlestone._store.store import Run, StoreView
 
 T = TypeVar("T")
 # A total is enforced with so much more: ten runs of 0.1, which as a 64-bit float is a little more
@@ -165,6 +175,10 @@ class BudgetReceipt(NamedTuple):
     run: str
     charged: Cost
     state: BudgetState
+
+    def in_words(self) -> list[str]:
+        """Return what to tell the person: nothing, if nothing was charged."""
+        return [str(self)] if self.charged.epsilon else []
 
     def __str__(self) -> str:
         what = f"drew {cost_text(self.charged)}" if self.charged.epsilon else "has drawn before"
@@ -531,3 +545,107 @@ def _draw(entry: dict[str, Any]) -> BudgetDraw:
     """Return the draw that an entry of the log records."""
     at, run, unit, note, again = (entry[n] for n in ("at", "run", "unit", "note", "is_repeat"))
     return BudgetDraw(at, run, _cost(entry), unit, note, again)
+
+
+# Runs that draw.
+
+
+def budget_of(task: LearnRequest) -> BudgetFile | None:
+    """Return the budget that a request names, or None."""
+    if task.budget is None and task.dataset is None:
+        return None
+    if task.budget is None or task.dataset is None:
+        raise BadParameter(
+            "--budget FILE and --dataset NAME belong together: `littlestone budget show FILE` lists"
+            " the data sets of a file"
+        )
+    return BudgetFile(task.budget, task.dataset)
+
+
+def account_of(task: LearnRequest) -> dict[str, str] | None:
+    """Return what a store keeps of the budget that its run draws from."""
+    budget = budget_of(task)
+    if budget is None:
+        return None
+    path = str(Path(budget.path).absolute())
+    return {"file": path, "identity": budget.identity, "dataset": budget.dataset}
+
+
+def budget_in(about: RunConfig) -> BudgetFile | None:
+    """Return the budget that a stored run draws from, where it was when the run was begun."""
+    account = about.account
+    return None if account is None else BudgetFile(account["file"], account["dataset"])
+
+
+def check_budget(task: LearnRequest) -> BudgetFile | None:
+    """Return the budget of a run that is about to begin, if it has enough left for the run."""
+    budget = budget_of(task)
+    if budget is not None:
+        # The cost follows from the class and the budget, whatever the horizon.
+        cost = choose_learner(task, task.horizon or 1).plan.cost
+        budget.check(cost.epsilon, cost.delta, unit=task.unit)
+    return budget
+
+
+def stored_budget(view: "StoreView", task: LearnRequest, path: Path) -> BudgetFile | None:
+    """Return the budget that a stored run draws from, before the store is taken over."""
+    account = view.about.account
+    if account is None:
+        if task.budget is not None or task.dataset is not None:
+            raise BadStore(
+                f"{path} was begun without a budget, and a run is not charged afterwards: leave "
+                "--budget out, or enter what it costs with `littlestone budget draw`"
+            )
+        return None
+    if task.dataset not in (None, account["dataset"]):
+        raise BadStore(
+            f"{path} draws from data set {account['dataset']!r}, not {task.dataset!r}: leave "
+            "--dataset out to go on, or begin another file"
+        )
+    budget = BudgetFile(task.budget or Path(account["file"]), account["dataset"])
+    if budget.identity != account["identity"]:
+        raise BadBudget(
+            f"{budget.path} is not the budget file that {path} was begun with, which was "
+            f"{account['file']}: say with --budget where that one is now"
+        )
+    if view.generation < budget.last_opening(view.run):
+        raise OldCopy(
+            f"{path} is an old copy: {budget.path} remembers that its run was opened for writing "
+            "later than this file knows. Learning on would release twice. Put the newest file "
+            "back, or begin another, which draws again"
+        )
+    return budget
+
+
+def charge_run(run: "Run", budget: BudgetFile | None, source: str = "") -> list[str]:
+    """Draw what a run costs before its first row, once; return what to tell the person.
+
+    A run draws by its name, which stays with its store: so it may be killed at any instruction. One
+    that has learned something must have drawn, else the budget file is an old copy.
+    """
+    if budget is None:
+        return []
+    terms, drawn = run.about.terms, budget.read().of_run(run.run)
+    # Per user all rounds are protected together, however often a row is among them.
+    needed = 1 if terms.unit == "user" else run.repeats
+    if run.learner.rounds and len(drawn) < needed:
+        raise BadBudget(
+            f"{budget.path} knows {len(drawn)} draws of run {run.run}, and {run.path} has learned "
+            "more: the budget file is an old copy that was put back. Put the newest one back; what "
+            "was drawn since is spent"
+        )
+    told = []
+    if not run.learner.rounds:
+        cost = run.about.chosen.plan.cost
+        what = f"learn {terms.spec} of {source}"
+        note = what if run.path is None else f"{terms.spec} in {run.path.name}"
+        try:
+            receipt = budget.draw(cost.epsilon, cost.delta, unit=terms.unit, run=run.run, note=note)
+        except BudgetExceeded:
+            run.discard()  # a refused call leaves nothing behind
+            raise
+        told = receipt.in_words()
+    if run.path is not None:
+        budget.note_opening(run.run, run.generation)
+    run.charged = True
+    return told

@@ -12,7 +12,7 @@ what is known of its causes once a window has ended.
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +22,7 @@ from littlestone._learners.base import Release
 from littlestone._learners.evidence import Window, base_rate, evidence_of
 from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._store.files import BadStore, OldCopy, file_lock
+from littlestone._store.store import Run
 
 # Digits after the point of rates: what a line says must not depend on the version of a library.
 DIGITS = 6
@@ -79,25 +80,26 @@ OTHER_RUN = (
 
 
 def refuse_begun(path: Path | None) -> None:
-    """Refuse a file that holds something, for a run that has published nothing yet."""
+    """Refuse a file that holds something, for a store that is not there yet."""
     if path is not None and path.is_file() and path.stat().st_size:
         raise BadStore(OTHER_RUN.format(path=path))
 
 
 class ReleasesFile:
-    """Append releases to a file; without a path, write nothing."""
+    """Append what a run has published to a file; without a path, write nothing.
 
-    def __init__(
-        self,
-        path: Path | None,
-        guarantee: str | Callable[[Release], str],
-        run: str | None = None,
-        *,
-        about: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._path, self._count, self._size = path, 0, 0
-        self._guarantee, self._about = guarantee, dict(about or {})
-        self._more = {} if run is None else {"run": run}
+    A store continues its file, which must hold the beginning of what it has published. What is
+    kept nowhere is written anew.
+    """
+
+    def __init__(self, path: Path | None, run: Run) -> None:
+        self._path, self.run, self._count, self._size = path, run, 0, 0
+        about = run.about
+        self._about = about.terms.label_data | {
+            "class": about.terms.spec,
+            "horizon": about.chosen.plan.horizon,
+        }
+        self._name = {} if run.path is None else {"run": run.run}
         self._file: BinaryIO | None = None
 
     def __enter__(self) -> "ReleasesFile":
@@ -110,57 +112,36 @@ class ReleasesFile:
         if self._file is not None:
             self._file.close()
 
-    def begin(self) -> None:
-        """Empty the file."""
-        if self._file is not None:
+    def refuse_other(self) -> None:
+        """Refuse a file that is not of this run; write nothing. A store that is old says so itself."""
+        if self._file is None or self.run.path is None:
+            return
+        try:
+            self.run.refuse_if_taken()
             with self._locked(self._file):
-                self._file.truncate(0)
+                self._missing(self._file)
+        except OldCopy:
+            # From here on the store says so, also where the releases file is not at hand.
+            self.run.mark_old_copy()
+            raise
 
-    def catch_up(
-        self,
-        releases: Iterable[Release],
-        still_ours: Callable[[], None],
-        windows: Sequence[Window] = (),
-    ) -> None:
-        """Continue the file, which must hold the beginning of these releases."""
+    def begin(self) -> None:
+        """Begin the file, or complete it: after a crash lines may be missing, or cut short."""
         if self._file is None:
             return
         with self._locked(self._file):
             # Under the lock: whoever lost the store must not write lines that the new owner writes
             # too.
-            still_ours()
-            lines = release_lines(tuple(releases), windows)
-            missing = self._missing(self._file, lines)
-            # Lines that were committed and not written before a crash, and the rest of a line cut
-            # short.
-            self._append(self._file, missing)
-            self._count, self._size = len(lines), os.fstat(self._file.fileno()).st_size
+            self.run.refuse_if_taken()
+            if self.run.path is None:
+                self._file.truncate(0)
+            self._append(self._file, self._missing(self._file))
 
-    def refuse_other(self, releases: Iterable[Release], windows: Sequence[Window] = ()) -> None:
-        """Refuse a file that does not hold the beginning of these releases; write nothing."""
-        if self._file is not None:
-            with self._locked(self._file):
-                self._missing(self._file, release_lines(tuple(releases), windows))
-
-    def _missing(self, file: BinaryIO, lines: Sequence[tuple[Release, dict[str, Any]]]) -> bytes:
-        """Return what the file lacks of these lines; refuse one that holds something else."""
-        file.seek(0)
-        written, expected = file.read(), b"".join(self._line(*line) for line in lines)
-        # A line that is public and that the store does not know: the store would draw fresh noise
-        # for rounds that it has decided on.
-        if self._has_other_lines(written, [line for _, line in lines]):
-            raise OldCopy(
-                f"{self._path} holds releases that the store does not know: the store is an older "
-                "copy, or was continued from one. Going on would publish again for the same rows: "
-                "put back the newest one, or begin another with a new budget"
-            )
-        if not expected.startswith(written):
-            raise BadStore(OTHER_RUN.format(path=self._path))
-        return expected[len(written) :]
-
-    def publish(self, releases: Sequence[Release], windows: Sequence[Window] = ()) -> None:
+    def publish(self) -> None:
         """Append the releases, and the windows that ended, that are not in the file yet."""
-        if self._file is None or len(releases) + len(windows) == self._count:
+        # Only what is committed: the learner in memory may be ahead of it.
+        public = self.run.published
+        if self._file is None or len(public.releases) + len(public.windows) == self._count:
             return
         with self._locked(self._file):
             # Under the lock: else the other process could write between the check and the line.
@@ -169,25 +150,57 @@ class ReleasesFile:
                     f"{self._path} was written by another process: this one may not go on. What it "
                     "has committed is kept, and the other publishes it"
                 )
-            lines = release_lines(releases, windows)
-            new = b"".join(self._line(*line) for line in lines[self._count :])
-            self._append(self._file, new)
-            self._count, self._size = len(lines), self._size + len(new)
+            self._append(self._file, b"".join(map(self._line, self._lines()[self._count :])))
 
-    def _has_other_lines(self, found: bytes, ours: Sequence[dict[str, Any]]) -> bool:
+    def _lines(self) -> list[tuple[Release, dict[str, Any]]]:
+        return release_lines(self.run.published.releases, self.run.published.windows)
+
+    def _line(self, line: tuple[Release, Mapping[str, Any]]) -> bytes:
+        standing, said = line
+        guarantee = {"guarantee": self.run.guarantee_up_to(standing)}
+        text = json.dumps({**said, **self._about, **guarantee, **self._name}, ensure_ascii=False)
+        return text.encode("utf-8", "surrogatepass") + b"\n"
+
+    def _missing(self, file: BinaryIO) -> bytes:
+        """Return what the file lacks of what is published; refuse one that holds something else."""
+        file.seek(0)
+        written, lines = file.read(), self._lines()
+        # A line that is public and that the store does not know: the store would draw fresh noise
+        # for rounds that it has decided on.
+        if self._has_other_lines(written, [said for _, said in lines]):
+            raise OldCopy(
+                f"{self._path} holds releases that the store does not know: the store is an older "
+                "copy, or was continued from one. Going on would publish again for the same rows: "
+                "put back the newest one, or begin another with a new budget"
+            )
+        expected = b"".join(map(self._line, lines))
+        if not expected.startswith(written):
+            raise BadStore(OTHER_RUN.format(path=self._path))
+        return expected[len(written) :]
+
+    def _has_other_lines(self, written: bytes, ours: Sequence[dict[str, Any]]) -> bool:
         """Return whether a line is of this learner and not among those given."""
         # Without label and guarantee: these are the same for all lines of a run.
         known = [json.loads(json.dumps(line)) for line in ours]
-        for text in found.split(b"\n"):
+        for text in written.split(b"\n"):
             try:
-                written = json.loads(text)
-                same_run = all(written[name] == value for name, value in self._more.items())
-                line = {n: written[n] for n in written if n in RELEASED} if same_run else {}
+                line = json.loads(text)
+                same_run = all(line[name] == value for name, value in self._name.items())
+                released = {n: line[n] for n in line if n in RELEASED} if same_run else {}
             except (ValueError, KeyError, TypeError):
                 continue  # a line that was cut short, or written by something else
-            if "rule" in line and line not in known:
+            if "rule" in released and released not in known:
                 return True
         return False
+
+    def _append(self, file: BinaryIO, data: bytes) -> None:
+        file.write(data)
+        # To the operating system, not to the disk: the store is the record, and `begin` repeats
+        # what a power cut loses.
+        file.flush()
+        public = self.run.published
+        self._count = len(public.releases) + len(public.windows)
+        self._size = os.fstat(file.fileno()).st_size
 
     @contextmanager
     def _locked(self, file: BinaryIO) -> Iterator[None]:
@@ -198,16 +211,3 @@ class ReleasesFile:
             raise BadStore(
                 f"{self._path} is locked by another process, which may be suspended: end it first"
             ) from None
-
-    @staticmethod
-    def _append(file: BinaryIO, data: bytes) -> None:
-        file.write(data)
-        # To the operating system, not to the disk: the store is the record, and `catch_up` repeats
-        # what a power cut loses.
-        file.flush()
-
-    def _line(self, standing: Release, said: Mapping[str, Any]) -> bytes:
-        given = self._guarantee
-        guarantee = given if isinstance(given, str) else given(standing)
-        line = {**said, **self._about, "guarantee": guarantee, **self._more}
-        return json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"

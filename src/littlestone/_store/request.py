@@ -6,15 +6,22 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._classes.specs import parse_spec
+from littlestone._classes.specs import class_from_json, class_to_json, parse_spec, same_class
 from littlestone._data.kafka import is_topic
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.evidence import Window
 from littlestone._learners.plan_table import CHANGE_COST
-from littlestone._learners.registry import AUTO, LearnerChoice, Terms, choose
+from littlestone._learners.registry import (
+    AUTO,
+    LearnerChoice,
+    Terms,
+    choose,
+    learner_choice_from_json,
+)
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter
+from littlestone._store.files import BadStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +43,7 @@ class StreamTerms:
     positive: Sequence[str] = ()
     negative: Sequence[str] = ()
     learner: str = AUTO
+    seed: int | None = None
 
     @property
     def cls(self) -> HypothesisClass:
@@ -85,7 +93,6 @@ class LearnRequest(StreamTerms):
     """Hold what a person asked for: what to learn, with which budget, from where, to where."""
 
     source: str = ""
-    seed: int | None = None
     strict: bool = False
     format: str | None = None
     out: Path | None = None
@@ -104,30 +111,6 @@ class LearnRequest(StreamTerms):
     until_end: bool = False
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def refuse_without_store(self, path: Path | None) -> None:
-        """Refuse options that are about what was learned before, where nothing is kept of it."""
-        options = ("again", "new_rows", "complete")
-        said = [f"--{name.replace('_', '-')}" for name in options if getattr(self, name)]
-        if said and path is None:
-            raise BadParameter(f"{said[0]} requires --db: without it every run begins anew")
-        if self.again and self.new_rows:
-            raise BadParameter("--again conflicts with --new-rows: rows are known, or they are not")
-
-    def refuse_other_kind(self) -> None:
-        """Refuse options that are for topics where the source is a file, and the other way."""
-        for_files = ("follow", "again", "complete")
-        wrong = for_files if is_topic(self.source) else ("until_end", "kafka")
-        kind = "a file" if is_topic(self.source) else "a topic (kafka://BROKERS/TOPIC)"
-        names = {"kafka": "--kafka-option and --kafka-config require"}
-        for name in wrong:
-            if getattr(self, name):
-                said = names.get(name, f"--{name.replace('_', '-')} requires")
-                raise BadParameter(f"{said} {kind} as source")
-        if is_topic(self.source) and self.format not in (None, "jsonl", "ndjson"):
-            raise BadParameter(f"--format {self.format}: the messages of a topic are JSON objects")
-        if self.follow and self.complete:
-            raise BadParameter("--follow conflicts with --complete: a file grows, or it does not")
-
     @property
     def is_endless(self) -> bool:
         """Return whether rows may come until the run is stopped."""
@@ -136,6 +119,67 @@ class LearnRequest(StreamTerms):
     def begun_as(self, terms: StreamTerms) -> "LearnRequest":
         """Return the request with the terms of a learner that was begun before."""
         return replace(self, **terms.to_json())
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Hold how a learner was begun. It never changes."""
+
+    terms: StreamTerms
+    chosen: LearnerChoice
+    cls: HypothesisClass
+    # The file of budgets, and the data set in it, that the run draws from, if any.
+    account: Mapping[str, str] | None = None
+
+    def make(self, **options: Any) -> PrivateLearner:
+        """Return the learner, before its first round."""
+        return self.chosen.make(self.cls, self.terms.seed, **options)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the configuration as JSON data."""
+        return {
+            "terms": self.terms.to_json(),
+            "account": self.account,
+            "chosen": self.chosen.to_json(),
+            "class": class_to_json(self.cls),
+        }
+
+    def refuse_other(self, task: LearnRequest, path: Path) -> None:
+        """Raise `BadStore` if an option differs from what the learner was begun with."""
+        # The class by what it is, not by its text: a table's file may have changed under the same
+        # name.
+        if "spec" in task.given:
+            self._refuse_other_class(task.spec, path)
+        asked, stored = task.to_json(), self.terms.to_json()
+        for name in sorted(task.given & {*asked} - {"spec"}):
+            given, begun = asked[name], stored[name]
+            if given != begun:
+                raise BadStore(
+                    f"{path} was begun with --{name.replace('_', '-')} {begun}, not {given}: leave "
+                    "it out to go on, or begin another file"
+                )
+
+    def _refuse_other_class(self, spec: str, path: Path) -> None:
+        # Normal labels are compared with the other options.
+        if same_class(parse_spec(spec, self.terms.negative), self.cls):
+            return
+        if spec != self.terms.spec:
+            raise BadStore(
+                f"{path} was begun with --class {self.terms.spec}, not {spec}: leave it out to go on, "
+                "or begin another file"
+            )
+        raise BadStore(
+            f"{path} was begun with another class under the name {spec}: what it names has changed "
+            "since. Leave --class out to go on with the class that the file keeps, or begin "
+            "another file"
+        )
+
+
+def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
+    """Return what `RunConfig.to_json` wrote."""
+    cls = class_from_json(data["class"])
+    chosen = learner_choice_from_json(data["chosen"])
+    return RunConfig(StreamTerms(**data["terms"]), chosen, cls, data["account"])
 
 
 def choose_learner(

@@ -6,84 +6,18 @@ of the learner's state, new releases, samples that came or went.
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from littlestone._classes.base import HypothesisClass
-from littlestone._classes.specs import class_from_json, class_to_json, parse_spec, same_class
 from littlestone._hypotheses.rules import rule_from_json
 from littlestone._learners.base import ChangedState, Checkpoint, Release
-from littlestone._learners.registry import LearnerChoice, learner_choice_from_json
 from littlestone._learners.trace import Entry, Sample, Thinned
-from littlestone._store.files import BadStore, FileKind
-from littlestone._store.request import LearnRequest, StreamTerms
+from littlestone._store.files import FileKind
 
 OLD_COPY = (
     "the file is an old copy: somebody has seen rules, or rounds, that it does not know. Learning "
     "on would release twice. Put the newest file back, or begin another with a new budget"
 )
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """Hold how a learner was begun. It never changes."""
-
-    terms: StreamTerms
-    chosen: LearnerChoice
-    seed: int
-    cls: HypothesisClass
-    # The file of budgets, and the data set in it, that the run draws from, if any.
-    account: Mapping[str, str] | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the configuration as JSON data."""
-        return {
-            "terms": self.terms.to_json(),
-            "account": self.account,
-            "chosen": self.chosen.to_json(),
-            "seed": self.seed,
-            "class": class_to_json(self.cls),
-        }
-
-    def refuse_other(self, task: LearnRequest, path: Path) -> None:
-        """Raise `BadStore` if an option differs from what the learner was begun with."""
-        # The class by what it is, not by its text: a table's file may have changed under the same
-        # name.
-        if "spec" in task.given:
-            self._refuse_other_class(task.spec, path)
-        asked = task.to_json() | {"seed": task.seed}
-        stored = self.terms.to_json() | {"seed": self.seed}
-        for name in sorted(task.given & {*asked} - {"spec"}):
-            given, begun = asked[name], stored[name]
-            if given != begun:
-                raise BadStore(
-                    f"{path} was begun with --{name.replace('_', '-')} {begun}, not {given}: leave "
-                    "it out to go on, or begin another file"
-                )
-
-    def _refuse_other_class(self, spec: str, path: Path) -> None:
-        # Normal labels are compared with the other options.
-        if same_class(parse_spec(spec, self.terms.negative), self.cls):
-            return
-        if spec != self.terms.spec:
-            raise BadStore(
-                f"{path} was begun with --class {self.terms.spec}, not {spec}: leave it out to go on, "
-                "or begin another file"
-            )
-        raise BadStore(
-            f"{path} was begun with another class under the name {spec}: what it names has changed "
-            "since. Leave --class out to go on with the class that the file keeps, or begin "
-            "another file"
-        )
-
-
-def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:
-    """Return what `RunConfig.to_json` wrote."""
-    cls = class_from_json(data["class"])
-    chosen = learner_choice_from_json(data["chosen"])
-    return RunConfig(StreamTerms(**data["terms"]), chosen, data["seed"], cls, data["account"])
 
 
 SCHEMA = """

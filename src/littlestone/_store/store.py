@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._data.rounds import RowSpan
@@ -34,7 +34,7 @@ from littlestone._learners.tree import fresh_seed
 from littlestone._privacy.accounting import Cost, Guarantee
 from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone._privacy.noise import Noise
-from littlestone._store.charges import account_of, refuse_uncharged
+from littlestone._store.budgets import account_of, budget_in, charge_run
 from littlestone._store.copies import StoreMarks, marks_of, refuse_marked
 from littlestone._store.files import (
     BadStore,
@@ -57,17 +57,17 @@ from littlestone._store.files import (
 )
 from littlestone._store.request import (
     LearnRequest,
+    RunConfig,
     StreamTerms,
     end_window,
+    run_config_from_json,
     windows_of,
 )
 from littlestone._store.serialization import (
     LEARNER,
     OLD_COPY,
-    RunConfig,
     generation_of,
     load,
-    run_config_from_json,
     step_generation,
     write,
 )
@@ -125,64 +125,41 @@ class Published(NamedTuple):
     windows: tuple[Window, ...] = ()
 
 
-class Store(ForwardOnly):
-    """Keep a learner in a file: what it has published is there. See `create` and `open_store`.
+class Run(ForwardOnly):
+    """Hold a learner, and what of it is public. Nothing is kept: a `Store` keeps it in a file."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    db : sqlite3.Connection
-        A connection that may write to it.
-    about : RunConfig
-        How the learner was begun.
-    learner : PrivateLearner
-        The learner.
-    seal : Seal
-        The checksum of the file, with the key of the learner.
-    """
+    path: Path | None = None
+    # How often its file was opened for writing.
+    generation = 0
 
-    def __init__(
-        self,
-        path: Path,
-        db: sqlite3.Connection,
-        about: RunConfig,
-        learner: PrivateLearner,
-        seal: Seal,
-    ) -> None:
-        self.path, self.about, self.cls, self.learner = path, about, about.cls, learner
-        self._db, self._seal = db, seal
-        # Device and inode: a path can come to lead to another file while SQLite has this one open.
-        self._files = {path: identity(path)}
-        self.generation = 0
-        # Whether the run is known to have drawn what it costs, where it has a budget to draw from.
-        self.charged = False
+    def __init__(self, about: RunConfig, learner: PrivateLearner, name: str) -> None:
+        self.about, self.cls, self.learner = about, about.cls, learner
+        # By which its releases, and what it draws, can be told from others'. Public.
+        self.run = name
+        # Whether it is known to have drawn what it costs, where it has a budget to draw from.
+        self.charged = about.account is None
+        # Where rows began to be learned again, and how often they have been learned then.
+        self._repeated: list[tuple[int, int]] = []
         # By how often rows were learned: of a learner it never changes.
         self._guarantees: dict[int, Guarantee] = {}
-        self._repeated: list[tuple[int, int]] = []
         # The evidence as it was at so many windows and releases: it changes with these only.
         self._evidence: tuple[tuple[int, int], dict[str, Any] | None] = ((-1, -1), None)
         self.published = self._public()
 
-    @property
-    def key(self) -> bytes:
-        """Return a secret that stays with the learner, wherever its file goes."""
-        return self._seal.key
-
-    @property
-    def run(self) -> str:
-        """Return a public name of the learner, by which its releases can be told from others'."""
-        return self._seal.name
-
     def _public(self) -> Published:
-        self._spent = self.spent
-        public = _public_side(self.learner, self.guarantee, self._spent)
-        if not isinstance(self.learner, PrivateCauses):
-            return public
-        key = len(self.learner.windows), len(self.learner.releases)
-        if self._evidence[0] != key:
-            self._evidence = key, _evidence_of(self.learner)
-        return public._replace(evidence=self._evidence[1])
+        learner, self._spent = self.learner, self.spent
+        key = len(windows_of(learner)), len(learner.releases)
+        if isinstance(learner, PrivateCauses) and self._evidence[0] != key:
+            self._evidence = key, _evidence_of(learner)
+        return Published(
+            learner.rounds,
+            learner.releases,
+            str(self.guarantee),
+            f"epsilon {float(self._spent.epsilon):.4g}, delta {float(self._spent.delta):.3g}",
+            learner.final,
+            self._evidence[1],
+            windows_of(learner),
+        )
 
     @property
     def repeats(self) -> int:
@@ -222,6 +199,85 @@ class Store(ForwardOnly):
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
         return str(self.learner.guarantee.for_repeats(max([1, *before])))
 
+    def sources(self) -> list[Source]:
+        """Return how far each file has been learned."""
+        return []
+
+    def keep_source(self, source: Source) -> None:
+        """Keep what a source is recognised by. Nothing is learned."""
+
+    def learn(self, block: RowSpan, source: Source | None = None) -> Receipt:
+        """Learn a block of rows, up to the place of a source that it says."""
+        receipt = self._take(block)
+        self.published = self._public()
+        return receipt
+
+    def _take(self, block: RowSpan) -> Receipt:
+        rounds, nulls = self.learner.rounds, self.learner.null_rounds
+        self.learner.learn(block)
+        return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
+
+    def end_window(self) -> None:
+        """Release the counts of the learner's present window, if it has windows."""
+        end_window(self.learner)
+        self.published = self._public()
+
+    def refuse_if_taken(self) -> None:
+        """Raise `StoreLost` if the file was opened for writing elsewhere since."""
+
+    def mark_old_copy(self) -> None:
+        """Have the file say that it is an old copy: nobody may go on from it."""
+
+    def discard(self) -> None:
+        """Leave nothing behind of a run that may not begin."""
+
+    def close(self) -> None:
+        """Let go of the learner."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+class Store(Run):
+    """Keep a learner in a file: what it has published is there. See `create` and `open_store`.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    db : sqlite3.Connection
+        A connection that may write to it.
+    about : RunConfig
+        How the learner was begun.
+    learner : PrivateLearner
+        The learner.
+    seal : Seal
+        The checksum of the file, with the key of the learner.
+    """
+
+    path: Path
+
+    def __init__(
+        self,
+        path: Path,
+        db: sqlite3.Connection,
+        about: RunConfig,
+        learner: PrivateLearner,
+        seal: Seal,
+    ) -> None:
+        super().__init__(about, learner, seal.name)
+        self.path, self._db, self._seal = path, db, seal
+        # Device and inode: a path can come to lead to another file while SQLite has this one open.
+        self._files = {path: identity(path)}
+
+    @property
+    def key(self) -> bytes:
+        """Return a secret that stays with the learner, wherever its file goes."""
+        return self._seal.key
+
     def _known(self, key: str | None, digest: bytes) -> Receipt | KeyConflict | None:
         """Return the receipt of a batch with this key, if there was one, or its refusal."""
         row = self._db.execute(
@@ -238,10 +294,10 @@ class Store(ForwardOnly):
     def learn(
         self,
         block: RowSpan,
+        source: Source | None = None,
         *,
         key: str | None = None,
         digest: bytes = b"",
-        source: Source | None = None,
     ) -> Receipt:
         """Learn a block of rows in one transaction; what is published afterwards is on disk.
 
@@ -249,12 +305,12 @@ class Store(ForwardOnly):
         ----------
         block : RowSpan
             The rows. Those that are null rounds already stay null rounds.
+        source : Source, optional
+            How far a file is learned then.
         key : str, optional
             Names the rows: with a key that is known they are not learned again.
         digest : bytes
             Identifies the rows.
-        source : Source, optional
-            How far a file is learned then.
 
         Raises
         ------
@@ -277,19 +333,20 @@ class Store(ForwardOnly):
         """Learn several batches in one transaction, as if one after the other.
 
         A batch whose key was used for other rows gets its refusal, and the others their receipts.
-        If anything fails, nothing is kept, and this store goes no further (`_take`).
+        If anything fails, nothing is kept, and this store goes no further.
         """
         # Here, too, and not only where stores are opened: nothing is learned that was not drawn.
-        if not self.published.rounds:
-            refuse_uncharged(self)
+        if not self.published.rounds and not self.charged:
+            charge_run(self, budget_in(self.about))
         receipts: list[Receipt | KeyConflict] = []
         with self._transaction():
-            # Rounds are counted from what is committed: `_take` compares them with the learner.
+            # Rounds are counted from what is committed, and compared with the learner.
             rounds = self.published.rounds
             for block, key, digest in batches:
                 receipt = self._known(key, digest)
                 if receipt is None:
-                    receipt = self._take(block, rounds)
+                    self._refuse_cut_short(rounds)
+                    receipt = self._take(block)
                     rounds += receipt.rounds
                     if key is not None:
                         self._remember(key, digest, receipt)
@@ -303,13 +360,10 @@ class Store(ForwardOnly):
         self._fold_in()
         return receipts
 
-    def _take(self, block: RowSpan, rounds: int) -> Receipt:
-        """Learn a block after so many rounds, to be committed."""
+    def _refuse_cut_short(self, rounds: int) -> None:
+        """Refuse to go on with a learner that has learned more than was committed."""
         if self.learner.rounds != rounds:
             raise BadStore(f"{self.path}: a batch was cut short: open the file again")
-        nulls = self.learner.null_rounds
-        self.learner.learn(block)
-        return Receipt(rounds + 1, len(block), self.learner.null_rounds - nulls)
 
     def _commit(self) -> None:
         """Write the learner and commit; only then is anything published."""
@@ -339,8 +393,7 @@ class Store(ForwardOnly):
         nowhere: they are committed with the next batch, or forgotten with this process.
         """
         with self._transaction():
-            if self.learner.rounds != self.published.rounds:
-                raise BadStore(f"{self.path}: a batch was cut short: open the file again")
+            self._refuse_cut_short(self.published.rounds)
             end_window(self.learner)
             if len(windows_of(self.learner)) > len(self.published.windows):
                 self._commit()
@@ -437,7 +490,7 @@ class Store(ForwardOnly):
         # A learner that was just begun has the state already; a mechanism resumes only before its
         # first step.
         if saved is not None:
-            self._repeated = _repeated(self.sources())
+            self._repeated = [(s.begun, s.repeat) for s in self.sources() if s.repeat > 1]
             self.learner.resume(saved)
             self.published = self._public()
         # The mark is there before the file says that there is one.
@@ -452,6 +505,13 @@ class Store(ForwardOnly):
         for file in (wal_file(self.path), mark_file(self.path)):
             self._files[file] = identity(file)
 
+    def discard(self) -> None:
+        """Remove the file, if this process has just made it."""
+        # The first opening is that of whoever created it.
+        if self.generation == 1:
+            self.close()
+            self.path.unlink()
+
     def close(self) -> None:
         """Let go of the file. What was committed is there, in one file if nobody else has it."""
         with suppress(BadStore, MechanismMoved, OSError, sqlite3.Error):
@@ -464,11 +524,16 @@ class Store(ForwardOnly):
             fold_in(self.path, self._db)
         self._db.close()
 
-    def __enter__(self) -> "Store":
-        return self
 
-    def __exit__(self, *problem: object) -> None:
-        self.close()
+def begin(
+    task: LearnRequest, chosen: LearnerChoice, cls: HypothesisClass | None = None
+) -> RunConfig:
+    """Return how a learner is begun: as asked, with what was left to us."""
+    left_out = {"horizon": chosen.plan.horizon}
+    if task.seed is None:
+        left_out["seed"] = fresh_seed()
+    terms = StreamTerms(**task.to_json() | left_out)
+    return RunConfig(terms, chosen, task.cls if cls is None else cls, account_of(task))
 
 
 def create(
@@ -484,21 +549,17 @@ def create(
     path = database_file(path)
     # The log of a deleted file would be folded into a new one of the same name.
     refuse_leftovers(path)
-    chosen.check_engine(engine)
-    cls = task.cls if cls is None else cls
-    seed = fresh_seed() if task.seed is None else task.seed
-    key = secrets.token_bytes(32)
-    terms = StreamTerms(**task.to_json() | {"horizon": chosen.plan.horizon})
-    about = RunConfig(terms, chosen, seed, cls, account_of(task))
+    about, key = begin(task, chosen, cls), secrets.token_bytes(32)
     begun = json.dumps(about.to_json())
-    learner = chosen.make(cls, seed, watched=True, noise=noise, engine=engine)
+    learner = about.make(watched=True, noise=noise, engine=engine)
+    public = _public_json(Run(about, learner, "").published)
 
     def fill(db: sqlite3.Connection) -> None:
         seal = Seal(db, LEARNER, key)
         seal.watch()
         rows = {"generation": "0", "begun": begun}
         db.executemany("INSERT INTO about VALUES (?, ?)", rows.items())
-        write(db, saved, _public_json(_public_side(learner)), saved.releases)
+        write(db, saved, public, saved.releases)
         seal.write()
 
     # The file appears whole, by one link: a crash leaves no store, not half of one.
@@ -535,12 +596,11 @@ def open_store(
     StoreLost
         If it is of another generation than `after`.
     """
-
-    def made(about: RunConfig) -> PrivateLearner:
-        make = about.chosen.make
-        return make(about.cls, about.seed, watched=True, noise=noise, engine=engine)
-
-    return _opened(database_file(path), after, made)
+    return _opened(
+        database_file(path),
+        after,
+        lambda about: about.make(watched=True, noise=noise, engine=engine),
+    )
 
 
 def _opened(
@@ -578,21 +638,6 @@ def _opened(
 def _config_in(db: sqlite3.Connection) -> RunConfig:
     (begun,) = db.execute("SELECT value FROM about WHERE name = 'begun'").fetchone()
     return run_config_from_json(json.loads(begun))
-
-
-def _public_side(
-    learner: PrivateLearner, guarantee: Guarantee | None = None, spent: Cost | None = None
-) -> Published:
-    guarantee, spent = guarantee or learner.guarantee, spent or learner.spent
-    spent_text = f"epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
-    return Published(
-        learner.rounds,
-        learner.releases,
-        str(guarantee),
-        spent_text,
-        learner.final,
-        windows=windows_of(learner),
-    )
 
 
 # The most points of a curve of costs, beside the last one.
@@ -661,8 +706,3 @@ def sources_of(db: sqlite3.Connection) -> list[Source]:
     """Return every source, in the order in which they were begun."""
     rows = db.execute("SELECT entry FROM sources ORDER BY number")
     return [source_from_json(json.loads(entry)) for (entry,) in rows]
-
-
-def _repeated(sources: Iterable[Source]) -> list[tuple[int, int]]:
-    """Return where rows began to be learned again, and how often they have been learned then."""
-    return [(one.begun, one.repeat) for one in sources if one.repeat > 1]
