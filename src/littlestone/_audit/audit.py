@@ -272,7 +272,7 @@ class AuditTarget:
     @property
     def claim(self) -> Cost:
         """Return what is claimed."""
-        return Cost(self.plan.epsilon, getattr(self.plan, "delta", Fraction(0)))
+        return self.plan.cost
 
     def __call__(self) -> Any:
         made: Any = LEARNERS[self.name].make(self.cls, self.plan, seed=self.seed)
@@ -286,7 +286,7 @@ class AuditTarget:
     @property
     def every(self) -> int:
         """Return the rounds from one check to the next; without a plan, 1."""
-        return getattr(self.plan, "check_every", 1) if self.private else 1
+        return self.plan.check_every if self.private else 1
 
     @property
     def control(self) -> "AuditTarget | None":

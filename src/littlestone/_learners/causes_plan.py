@@ -134,6 +134,8 @@ class CausesPlan(PlanTable):
     unit: Unit = "event"
     cap: int | None = None
 
+    expected_mistakes = None
+
     def __post_init__(self) -> None:
         self._check_fields(
             ("epsilon", "delta", "evidence_share"),

@@ -18,7 +18,7 @@ from uuid import uuid4
 from littlestone._classes.base import checked_class
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.registry import AUTO, LEARNERS, Terms, check_name, choose, planned_names
-from littlestone._privacy.accounting import NOTHING, Cost, Unit
+from littlestone._privacy.accounting import NOTHING, Cost
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import BadParameter, Real, positive, probability, whole
 
@@ -169,9 +169,8 @@ class HasTerms:
         if self.budget is None:
             self._own_budget().draw(plan.cost, self._total())
         else:
-            unit: Unit = getattr(plan, "unit", "event")
             cost, note = plan.cost, type(self).__name__
-            self.budget.draw(cost.epsilon, cost.delta, unit=unit, note=note)
+            self.budget.draw(cost.epsilon, cost.delta, unit=plan.unit, note=note)
 
     def __getstate__(self) -> object:
         # copy.copy, copy.deepcopy and every pickler come this way.

@@ -147,7 +147,7 @@ class ExpertsPlan(PlanTable):
     """
 
     # No fields: users are not protected together.
-    unit, cap = "event", None
+    delta, unit, cap = Fraction(0), "event", None
 
     made_for: str
     epsilon: Fraction

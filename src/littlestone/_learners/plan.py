@@ -50,8 +50,46 @@ TREES_PER_CHANCE = 16
 LARGEST_FACTOR = 16.0
 
 
+class ForestPlan(PlanTable):
+    """Share what the plans of a forest have in common: its trees, and how a rule is selected."""
+
+    selector: str
+    leaves: Mapping[int, int]
+
+    def _check_forest(self) -> None:
+        """Refuse an unknown selector, and sort the trees: equal plans have them in equal order."""
+        if self.selector not in SELECTORS:
+            raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
+        object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
+
+    @property
+    def trees(self) -> int:
+        """Return the number of trees."""
+        return sum(self.leaves.values())
+
+    @property
+    def shapes(self) -> list[int]:
+        """Return the leaves of each tree."""
+        return [leaves for leaves, count in self.leaves.items() for _ in range(count)]
+
+    def _forest_line(self) -> tuple[str, str, str]:
+        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
+        return "trees x leaves", shapes, "copies of the class's learner"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as JSON data; `from_json` reads it back exactly."""
+        leaves = {str(leaves): count for leaves, count in self.leaves.items()}
+        return super().to_json() | {"leaves": leaves}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Read a plan from the JSON data of `to_json`."""
+        leaves = {int(n): count for n, count in data.get("leaves", {}).items()}
+        return super().from_json({**data, "leaves": leaves} if leaves else data)
+
+
 @dataclass(frozen=True)
-class Plan(PlanTable):
+class Plan(ForestPlan):
     """Hold the constants of a learner. Make one with `Plan.practical`.
 
     Parameters
@@ -118,10 +156,7 @@ class Plan(PlanTable):
                 "it leaves nothing for the selector"
             )
         check_unit(self.unit, self.cap)
-        if self.selector not in SELECTORS:
-            raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
-        # Sorted, so that equal plans have equal trees in equal order.
-        object.__setattr__(self, "leaves", dict(sorted(self.leaves.items())))
+        self._check_forest()
 
     @classmethod
     def practical(
@@ -187,16 +222,6 @@ class Plan(PlanTable):
             expected_mistakes=round(chosen.typical),
             refusal=chosen.refusal,
         )
-
-    @property
-    def trees(self) -> int:
-        """Return the number of trees."""
-        return sum(self.leaves.values())
-
-    @property
-    def shapes(self) -> list[int]:
-        """Return the leaves of each tree."""
-        return [leaves for leaves, count in self.leaves.items() for _ in range(count)]
 
     @property
     def epsilon_selector(self) -> Fraction:
@@ -271,17 +296,6 @@ class Plan(PlanTable):
             unit=self.unit,
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON data; `from_json` reads it back exactly."""
-        leaves = {str(leaves): count for leaves, count in self.leaves.items()}
-        return super().to_json() | {"leaves": leaves}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read a plan from the JSON data of `to_json`."""
-        leaves = {int(n): count for n, count in data.get("leaves", {}).items()}
-        return super().from_json({**data, "leaves": leaves} if leaves else data)
-
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
         monitor, each = float(self.epsilon_monitor), float(self.epsilon_selector)
         yield "monitor's budget", f"epsilon {monitor:.4g}", "once, for all rounds"
@@ -292,8 +306,7 @@ class Plan(PlanTable):
             if self.cap is None
             else f"each; a user's rounds are read by at most {self.cap}",
         )
-        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
-        yield "trees x leaves", shapes, "copies of the class's learner"
+        yield self._forest_line()
         counts = self.thresholds
         few = counts if len(counts) < 6 else (counts[0], counts[-1])
         limits = " / ".join(f"{count:,}" for count in few)

@@ -91,7 +91,10 @@ class PlanTable(ABC):
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     epsilon: Fraction
+    delta: Fraction
     horizon: int
+    # The mistakes that a change of rule is expected to take; None without a forecast.
+    expected_mistakes: int | None
     # What is protected, and how many rounds of a user count.
     unit: Unit
     cap: int | None
@@ -105,23 +108,17 @@ class PlanTable(ABC):
 
     @property
     def cost(self) -> Cost:
-        """Return what a learner with this plan spends in all; one without a delta needs none."""
-        return Cost(self.epsilon, getattr(self, "delta", Fraction(0)))
+        """Return what a learner with this plan spends in all."""
+        return Cost(self.epsilon, self.delta)
 
     @property
     def vacuous(self) -> bool:
         """Tell whether a change of rule would take more mistakes than there are rounds."""
-        return self._expected is not None and self._expected > self.horizon
-
-    @property
-    def _expected(self) -> int | None:
-        """Return the mistakes that a change of rule is expected to take; None without a forecast."""
-        expected: int | None = getattr(self, "expected_mistakes", None)
-        return expected
+        return self.expected_mistakes is not None and self.expected_mistakes > self.horizon
 
     def lines(self) -> Iterator[PlanLine]:
         """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
-        pair = f"epsilon {float(self.epsilon):g}, delta {float(getattr(self, 'delta', 0)):g}"
+        pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
         yield PlanLine("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
         if self.cap is not None:
             yield PlanLine("rounds a user", f"at most {self.cap}", "later ones are null rounds")
@@ -141,11 +138,11 @@ class PlanTable(ABC):
 
     def _forecast(self) -> Iterator[tuple[str, str]]:
         """Yield what is expected, and under which condition."""
-        if self._expected is None:
+        if self.expected_mistakes is None:
             yield "no prediction", "measure it on synthetic streams"
         else:
             yield (
-                f"about {self._expected:,} mistakes a change of rule",
+                f"about {self.expected_mistakes:,} mistakes a change of rule",
                 "when some rule of the class fits the stream",
             )
 

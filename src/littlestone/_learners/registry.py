@@ -500,7 +500,7 @@ def smallest_epsilon(
     def forecast_at(place: int) -> float:
         plan = chosen(place).plan
         if not isinstance(plan, CausesPlan):
-            return int(getattr(plan, "expected_mistakes", 0))
+            return plan.expected_mistakes or 0
         assert rate is not None, "checked above"
         most = len(plan.prior) if width is None else width
         found = forecast(plan, rate, share=share, base=base, width=most)

@@ -192,7 +192,7 @@ class EveryRoundPlan(PlanTable):
     """
 
     # No fields: users are not protected together.
-    unit, cap = "event", None
+    unit, cap, expected_mistakes = "event", None, None
 
     epsilon: Fraction
     delta: Fraction

@@ -24,9 +24,8 @@ from fractions import Fraction
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._display import facts_table
 from littlestone._learners.forest import Root
-from littlestone._learners.plan import SELECTORS, flat_or_mixed
+from littlestone._learners.plan import SELECTORS, ForestPlan, flat_or_mixed
 from littlestone._learners.plan_table import (
-    PlanTable,
     planned_delta,
     planned_epsilon,
     planned_horizon,
@@ -148,7 +147,7 @@ MOST_LEVELS = 40
 
 
 @dataclass(frozen=True)
-class PaperPlan(PlanTable):
+class PaperPlan(ForestPlan):
     """Hold the constants of `PaperDPSOA`. Make one with `PaperPlan.of` or `PaperPlan.for_users`.
 
     Parameters
@@ -192,13 +191,12 @@ class PaperPlan(PlanTable):
     replant: bool = False
 
     # All rounds of a user go to one tree, so that none has to be left out (Theorem 7, "Users").
-    cap = None
+    cap = expected_mistakes = None
 
     def __post_init__(self) -> None:
         for name in ("horizon", "releases", "threshold", "check_every"):
             whole(getattr(self, name), name, least=1)
-        if self.selector not in SELECTORS:
-            raise BadParameter(f"selector must be one of {list(SELECTORS)}, not {self.selector!r}")
+        self._check_forest()
 
     @classmethod
     def of(
@@ -319,16 +317,6 @@ class PaperPlan(PlanTable):
             replant=True,
         )
 
-    @property
-    def trees(self) -> int:
-        """Return the number of trees."""
-        return sum(self.leaves.values())
-
-    @property
-    def shapes(self) -> list[int]:
-        """Return the leaves of each tree."""
-        return [leaves for leaves, count in self.leaves.items() for _ in range(count)]
-
     def gate(self, noise: Noise, published: bytes) -> HistSparse:
         """Make the gate of Algorithm 2, in its initial state.
 
@@ -355,8 +343,7 @@ class PaperPlan(PlanTable):
         half = f"epsilon {float(self.epsilon / 2):.4g}"
         yield "sparse vector", half, "once, for all rounds"
         yield "selections", half, f"shared by {self.releases} releases: they add up"
-        shapes = ", ".join(f"{count:,} of {n}" for n, count in self.leaves.items())
-        yield "trees x leaves", shapes, "copies of the class's learner"
+        yield self._forest_line()
         yield "monitor", f"lost votes >= {self.threshold:,}", "then a rule is selected"
         yield "check every", f"{self.check_every:,} rounds", "a public schedule"
 
