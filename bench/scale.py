@@ -174,7 +174,7 @@ class _Metered:
     def remote(self, *arguments: Any) -> Any:
         self.meter.sent += _size(arguments)
         found = self.inner.remote(*arguments)
-        return found if isinstance(found, ray.ObjectRef) else _Metered(self.meter, found)
+        return found if isinstance(found, ray.ObjectRef | list) else _Metered(self.meter, found)
 
     def options(self, **options: Any) -> "_Metered":
         return _Metered(self.meter, self.inner.options(**options))

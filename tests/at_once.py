@@ -5,7 +5,7 @@ The real one has its own tests.
 """
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -14,7 +14,6 @@ import ray
 from ray.exceptions import ActorDiedError, WorkerCrashedError
 
 from littlestone._ray import Ray
-from littlestone._ray.rows import RemoteParquet, read_span
 
 How: TypeAlias = Literal["dies", "died", "misses"]
 
@@ -52,6 +51,9 @@ class AtOnce:
             raise asked.error
         return asked.value
 
+    def resolved(self, argument: Any) -> Any:
+        return self.get(argument) if isinstance(argument, Answer) else argument
+
     def wait(self, asked: list[Answer], **_: object) -> None:
         assert asked
 
@@ -73,14 +75,21 @@ class Task(NamedTuple):
 
     cluster: AtOnce
     function: Callable[..., Any]
+    returns: int = 1
 
-    def remote(self, *arguments: Any) -> Answer:
+    def options(self, num_returns: int) -> "Task":
+        return self._replace(returns=num_returns)
+
+    def remote(self, *arguments: Any) -> Answer | list[Answer]:
         self.cluster.tasks.append(self.function.__name__)
-        found = [self.cluster.get(a) if isinstance(a, Answer) else a for a in arguments]
         try:
-            return Answer(pickle.loads(pickle.dumps(self.function(*found))))
+            done = self.function(*map(self.cluster.resolved, arguments))
+            found = pickle.loads(pickle.dumps(done))
         except Exception as error:
-            return Answer(None, error)
+            answers = [Answer(None, error)] * self.returns
+        else:
+            answers = [Answer(part) for part in (found if self.returns > 1 else [found])]
+        return answers if self.returns > 1 else answers[0]
 
 
 class Actor:
@@ -101,7 +110,8 @@ class Actor:
             if self._cluster.how == "dies":
                 return Answer(None, ActorDiedError())
         try:
-            return Answer(getattr(self._shard, name)(*arguments))
+            found = map(self._cluster.resolved, arguments)
+            return Answer(getattr(self._shard, name)(*found))
         except Exception as error:
             return Answer(None, error)
 
@@ -128,12 +138,3 @@ def losing(fatal: int, how: How) -> AtOnce:
     """A cluster in which the call of this number, counted from 0, goes wrong, and no other."""
     left = iter(range(fatal, -1, -1))
     return AtOnce(lambda: next(left, -1) == 0, how)
-
-
-def read_here(source: RemoteParquet, spans: list[dict[str, Any]]) -> Iterator[tuple[Answer, int]]:
-    """The tables of `RemoteParquet`, without Ray Data."""
-    for span in spans:
-        table = read_span(
-            {name: [value] for name, value in span.items()}, source.schema, source.files
-        )
-        yield Answer(table), len(table)

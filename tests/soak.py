@@ -138,7 +138,7 @@ def _wait_for_rounds(process: "subprocess.Popen[bytes]", folder: Path, rounds: i
 def _kill_a_worker(process: "subprocess.Popen[bytes]", draw: random.Random) -> None:
     """Kill one of those who hold trees or look at rows, if there is one yet, or still."""
     with suppress(psutil.Error):
-        names = ("ray::Shard", "ray::evaluate_rule", "ray::scatter")
+        names = ("ray::Shard", "ray::read_span", "ray::answer", "ray::scatter")
         family = psutil.Process(process.pid).children(recursive=True)
         workers = [one for one in family if any(name in one.name() for name in names)]
         if workers:

@@ -15,8 +15,9 @@ import littlestone as ls
 from effort import scaled
 from littlestone._data import tables
 from littlestone._data.locations import locate
+from littlestone._data.rounds import BadStream
 from littlestone._data.schema import file_schema
-from littlestone._ray.rows import ERROR, read_span
+from littlestone._ray.rows import Span, read_span
 
 CAUSES = ls.Causes(["text", "large", "view", "coded", "whole", ls.Ranges("number", [3, 9])])
 
@@ -98,10 +99,10 @@ def test_row_groups_on_a_cluster_are_validated_too(
     monkeypatch.setattr(tables, "validated", refuse)
     path = tmp_path / "rows.parquet"
     path.write_bytes(written("parquet"))
-    span = {"file": [0], "row": [0], "first": [0], "end": [1]}
-    remote = read_span(span, file_schema(CAUSES, "y", None), [locate(str(path))])
-    for refusal in (read(str(path)), *remote.column(ERROR).to_pylist()):
-        assert "rows.parquet: the file is damaged" in refusal
+    assert "rows.parquet: the file is damaged" in read(str(path))
+    span = Span(locate(str(path)), slice(0, 1), 0, 1)
+    with pytest.raises(BadStream, match=r"rows\.parquet: the file is damaged"):
+        read_span(file_schema(CAUSES, "y", None), span)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pytest
 from test_checkpoint import MemoryStore
 
 import littlestone as ls
-from at_once import Pretended, read_here
+from at_once import Pretended
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import Rounds, UsableRounds
@@ -33,7 +33,7 @@ from littlestone._ray.rows import RemoteRounds, open_remote_rows
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 ROWS = 8_000
-SHORT = {"LARGEST_BLOCK": 1100, "SPAN": 1000}
+SHORT = {"LARGEST_BLOCK": 1100}
 COLUMNS = Causes(["version", "country", Ranges("age", [18, 30, 65])], width=2)
 OUTCOMES = replace(COLUMNS, normal=["0", "fine"])
 PLANS: dict[str, tuple[ls.CausesPlan, str | None]] = {
@@ -95,7 +95,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(far.RemoteParquet, "_tables", read_here)
     for name, value in SHORT.items():
         monkeypatch.setattr(far, name, value)
     monkeypatch.setattr("littlestone._data.rounds.FIRST_BLOCK", 300)
@@ -162,10 +161,7 @@ def test_no_row_comes_to_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(RemoteRounds, "here", refused)
     engine = Pretended(workers=2)
     there("auto", folder, engine)
-    assert set(engine.cluster.tasks) == {"evaluate_rule", "code_rows"}
-    # Which learner reads is not known when the first blocks are requested; later it is.
-    blocks = engine.cluster.tasks.count("evaluate_rule")
-    assert 0 < blocks < engine.cluster.tasks.count("code_rows") / 2
+    assert set(engine.cluster.tasks) == {"read_span", "answer"}
 
 
 @pytest.mark.parametrize("kind", PLANS)

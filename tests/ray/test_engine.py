@@ -1,16 +1,14 @@
 """The engine on a real Ray cluster of this machine: the same rules, whoever is killed."""
 
-import gc
 import json
 import os
 import random
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +34,7 @@ from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import ClusterLost, Ray
 from littlestone._ray import cluster as cluster_module
 from littlestone._ray import rows as far
-from littlestone._ray.rows import TableSlice, open_remote_rows
+from littlestone._ray.rows import open_remote_rows
 from littlestone._ray.shards import ShardedForest
 from littlestone._report.report import RunResult
 from littlestone._store.request import LearnRequest, choose_learner
@@ -47,8 +45,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 ROWS = 9_000
 CANARY = "canary-5301"
-SHORT = {"LARGEST_BLOCK": 700, "SPAN": 1000}
-"""Many blocks, some of them within one table and some of several row groups."""
+SHORT = {"LARGEST_BLOCK": 700}
+"""Many blocks, most of them of several row groups."""
 
 # What a process of its own needs to import these tests.
 WITH_TESTS = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -164,106 +162,30 @@ def test_causes_of_rows_on_a_cluster(kind: str, tmp_path: Path) -> None:
     assert test_causes_rows.there(kind, events, Ray(workers=2)) == expected
 
 
-def test_killed_tasks_of_causes_change_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events, kills, get = test_causes_rows.written(tmp_path), 0, far.RemoteParquet.get
-
-    def kill(self: far.RemoteParquet, ref: Any) -> Any:
-        nonlocal kills
-        for process in running("ray::code_rows")[: kills < 3]:
-            process.kill()
-            kills += 1
-        return get(self, ref)
-
-    monkeypatch.setattr(far.RemoteParquet, "get", kill)
-    expected = test_causes_rows.here("capped", events)
-    for _ in range(20):
-        assert test_causes_rows.there("capped", events, Ray(workers=2)) == expected
-        if kills:
-            break
-    assert kills
-
-
 def test_a_store_of_causes_moves_between_a_cluster_and_none(tmp_path: Path) -> None:
-    """By the command: half of the rows here, the others there, and here nothing is new."""
+    """Half of the rows here, the others there, and here nothing is new."""
     days, later = tmp_path / "days", tmp_path / "later"
     days.mkdir()
     later.mkdir()
     files = sorted(test_causes_rows.written(later).iterdir())
-    asked = ("learn", "days", "--class", "causes:version,country,age@18/30/65:2", "--label",
-             "failed", "--epsilon", 8, "--delta", 1e-5, "--horizon", test_causes_rows.ROWS,
-             "--db", "run.db", "--json")  # fmt: skip
-    there = ("--engine", "ray", "--workers", 2)
-    for new, rounds, engine in ((files[:3], 4000, ()), (files[3:], 8000, there), ([], 8000, ())):
+    asked = LearnRequest(
+        source=str(days),
+        spec="causes:version,country,age@18/30/65:2",
+        label="failed",
+        epsilon=8,
+        delta=1e-5,
+        horizon=test_causes_rows.ROWS,
+    )
+    there = replace(asked, engine="ray", workers=2)
+    for new, rounds, task in (
+        (files[:3], 4000, asked),
+        (files[3:], 8000, there),
+        ([], 8000, asked),
+    ):
         for file in new:
             file.rename(days / file.name)
-        done = littlestone(*asked, *engine, folder=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["public"]["rounds"] == rounds
-
-
-def test_rows_can_be_brought_here(folder: Path) -> None:
-    """Not needed by a forest in shards; by whoever wants to look. Names of folders come too."""
-    engine, by_day = Ray(workers=1), ls.Rules(["version", "day"])
-    with open_remote_rows(engine, folder.as_uri(), by_day, label="failed") as away:
-        *before, block = list(away)[:4]
-    with open_rows(folder, by_day, label="failed", block_rows=ROWS) as near:
-        (whole,) = near
-    found = block.numbered(1000, None).between(1010, 1050).here()
-    assert 30 < found.size <= 40
-    assert set(found.number) <= set(range(1010, 1050))
-    rows = sum(map(len, before)) + found.number - 1000
-    assert found.batch["version"].tolist() == whole.columns["version"][rows].tolist()
-    assert found.batch["day"].tolist() == whole.columns["day"][rows].tolist()
-    assert set(found.batch["day"]) <= set("014")
-    assert found.answers.tolist() == (whole.labels[rows] == 1).tolist()
-
-
-def test_another_order_of_rows_is_noticed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shuffled(self: far.RemoteParquet, spans: Any) -> Any:
-        return iter(sorted(tables(self, spans), key=lambda pair: pair[1]))
-
-    tables = far.RemoteParquet._tables
-    monkeypatch.setattr(far.RemoteParquet, "_tables", shuffled)
-    with pytest.raises(RuntimeError, match="another order"):
-        there("events", folder, Ray(workers=2))
-
-
-def test_stored_rows_that_are_lost_are_stored_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process that stored rows for the shards is killed before they have fetched them: the
-    shards live on, and have missed a message."""
-    expected, scatter, send = here("events", folder), far.RemoteRounds.scatter, ShardedForest._send
-    addresses, kills = list[Any](), 0
-
-    def noting(rounds: far.RemoteRounds, share: Any) -> Any:
-        addresses.append(scatter(rounds, share))
-        return addresses[-1]
-
-    def and_kill(forest: ShardedForest, message: Any) -> None:
-        nonlocal kills
-        if kills:
-            return send(forest, message)
-        shards = running("ray::Shard")
-        for shard in shards:
-            shard.suspend()
-        send(forest, message)
-        ray.wait(addresses[-1:], timeout=30, fetch_local=False)
-        for name in ("ray::IDLE", "ray::scatter", "ray::evaluate_rule"):
-            for process in running(name):
-                process.kill()
-                kills += 1
-        time.sleep(1)  # for Ray to notice
-        for shard in shards:
-            shard.resume()
-        return None
-
-    monkeypatch.setattr(far.RemoteRounds, "scatter", noting)
-    monkeypatch.setattr(ShardedForest, "_send", and_kill)
-    assert there("events", folder, Ray(workers=2)) == expected
-    assert kills
+        done = run(task, lambda outcome: None, tmp_path / "run.db")
+        assert done.learner.rounds == rounds
 
 
 class Killer:
@@ -308,27 +230,29 @@ def test_a_shard_killed_in_mid_batch_changes_nothing(
     assert killer.kills
 
 
-def test_readers_killed_in_mid_block_change_nothing(folder: Path) -> None:
+@pytest.mark.parametrize("learned", ["trees", "causes"])
+def test_readers_killed_in_mid_block_change_nothing(
+    learned: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tasks keep nothing: Ray does them again elsewhere."""
-    expected, over, kills = here("capped", folder), threading.Event(), 0
+    kills, get = 0, far.RemoteParquet.get
 
-    def kill() -> None:
+    def kill(self: far.RemoteParquet, ref: Any) -> Any:
         nonlocal kills
-        while kills < 3 and not over.wait(0.3):
-            for process in running("ray::evaluate_rule")[:1]:
-                process.kill()
-                kills += 1
+        for process in [*running("ray::read_span"), *running("ray::answer")][: kills < 3]:
+            process.kill()
+            kills += 1
+        return get(self, ref)
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        for _ in range(20):
-            assert there("capped", folder, Ray(workers=2)) == expected
-            if kills:
-                break
-    finally:
-        over.set()
-        killer.join()
+    monkeypatch.setattr(far.RemoteParquet, "get", kill)
+    rows = folder if learned == "trees" else test_causes_rows.written(tmp_path)
+    one, other = (
+        (here, there) if learned == "trees" else (test_causes_rows.here, test_causes_rows.there)
+    )
+    for _ in range(20):
+        assert other("capped", rows, Ray(workers=2)) == one("capped", rows)
+        if kills:
+            break
     assert kills
 
 
@@ -425,24 +349,25 @@ def test_rows_that_were_learned_are_not_read_again(
 ) -> None:
     """A run that goes on reads the row groups of its place and what comes after them; what it has
     learned is the same source for a run without a cluster, and the other way round."""
-    begun, tables, stop_at = list[int](), far.RemoteParquet._tables, 0
+    begun, blocks, stop_at = list[int](), far.RemoteParquet.blocks, 0
 
-    def noting(self: far.RemoteParquet, spans: Any) -> Any:
-        begun.append(spans[0]["row"])
-        return tables(self, spans)
+    def noting(self: far.RemoteParquet, *places: Any) -> Any:
+        found = blocks(self, *places)
+        first = next(found)
+        begun.append(first[0].block.span.row)
+        yield first
+        yield from found
 
     def stop(outcome: RunResult) -> None:
         if outcome.learner.rounds >= stop_at:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(far.RemoteParquet, "_tables", noting)
+    monkeypatch.setattr(far.RemoteParquet, "blocks", noting)
     there, store = task(folder, engine="ray", workers=1), tmp_path / "run.db"
     for stop_at in (2500, 5500):
         with pytest.raises(KeyboardInterrupt):
             run(there, stop, store)
-        # Ray's iterators end while the cluster is there: later they complain into another test.
-        gc.collect()
-        assert stop_at <= read_store(store).published.rounds < stop_at + 700
+        assert stop_at <= read_store(store).published.rounds < stop_at + 900
     for asked in (there, there, task(folder)):
         assert run(asked, lambda outcome: None, store).learner.rounds == ROWS
     first, second, third, fourth = begun
@@ -504,45 +429,6 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
     assert not (tmp_path / "run.db").exists()
 
 
-def test_a_store_goes_on_though_a_missing_number_changes_the_arrays(tmp_path: Path) -> None:
-    """Blocks are cut differently here and there, and a null makes objects of a block's numbers."""
-    numbers: list[int | None] = [n % 5 for n in range(9000)]
-    numbers[8000] = None
-    labels = [int(n == 3) for n in numbers]
-    (tmp_path / "days").mkdir()
-    pq.write_table(pa.table({"n": numbers, "y": labels}), tmp_path / "days" / "1.parquet")
-    arguments = [
-        "days",
-        "--class",
-        "points:n",
-        "--label",
-        "y",
-        "--db",
-        "run.db",
-        "--horizon",
-        18000,
-    ]
-    assert littlestone("learn", *arguments, folder=tmp_path).returncode == 0
-    pq.write_table(pa.table({"n": numbers, "y": labels}), tmp_path / "days" / "2.parquet")
-    done = littlestone("learn", *arguments, "--engine", "ray", "--json", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["public"]["rounds"] == 18000
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
-)
-def test_text_of_any_sort(kind: Any, tmp_path: Path) -> None:
-    rows = columns(4000)
-    table = pa.table({name: pa.array(cells) for name, cells in rows.items()})
-    for place, name in enumerate(("version", "country")):
-        table = table.set_column(place, name, table.column(name).cast(kind))
-    pq.write_table(table, tmp_path / "1.parquet")
-    expected = here("events", tmp_path)
-    assert len(expected["releases"]) > 1
-    assert there("events", tmp_path, Ray(workers=2)) == expected
-
-
 def test_paths_need_not_be_absolute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers may have been started anywhere."""
     expected = here("events", folder)
@@ -594,18 +480,10 @@ def test_nothing_of_the_data_is_in_the_logs(
     rows["failed"] = [f"{CANARY}-label" if y == "perhaps" else y for y in rows["failed"]]
     pq.write_table(pa.table(rows), tmp_path / "1.parquet")
     there("events", tmp_path, Ray(workers=2), watched=True)
-    monkeypatch.setattr(far.RemoteParquet, "_remote_blocks", _misplaced)
-    with pytest.raises(RuntimeError, match="another order"):
-        there("events", tmp_path, Ray(workers=2))
     logs = Path(cluster._private.worker._global_node.get_session_dir_path(), "logs")
     files = [path for path in logs.rglob("*") if path.is_file()]
     assert files
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
-
-
-def _misplaced(self: far.RemoteParquet, start: int) -> Iterator[far.RemoteParquetBlock]:
-    for table, count in self._tables(self._spans()):
-        yield far.RemoteParquetBlock(self, table, TableSlice(0, count, 7))
 
 
 def test_without_ray_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,7 +280,6 @@ def rows_of(
             label=task.label,
             user=task.user,
             strict=task.strict,
-            summed=stored,
             positive=task.positive,
         )
     return open_rows(

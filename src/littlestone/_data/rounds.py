@@ -218,9 +218,6 @@ class RowSpan(Protocol):
     def part(self, start: int, stop: int) -> "RowSpan":
         """Return some of the rows, without the reasons of bad ones."""
 
-    def sums(self) -> Checksums:
-        """Return the checksum of each column, to be added to those of the rows before."""
-
 
 @dataclass(frozen=True)
 class Rounds:
@@ -301,7 +298,7 @@ class Rounds:
         )
 
     def sums(self) -> Checksums:
-        """Implement `RowSpan.sums`."""
+        """Return the checksum of each column, to be added to those of the rows before."""
         columns = self.batch.values() if isinstance(self.batch, dict) else [self.batch]
         users = b"" if self.users is None else self.users.tobytes()
         texts = np.sign(self.labels).astype(np.int8).tobytes(), users, *map(_column_bytes, columns)

@@ -59,8 +59,12 @@ class Column:
 
     def __getstate__(self) -> tuple[Array, Codes]:
         # Only the values that occur travel to another process.
-        codes, inverse = np.unique(self.codes, return_inverse=True)
-        return self.values[codes], inverse.astype(np.int32)
+        occurs = np.zeros(len(self.values), dtype=bool)
+        occurs[self.codes] = True
+        if occurs.all():
+            return self.values, self.codes
+        codes = np.cumsum(occurs, dtype=np.int32) - 1
+        return self.values[occurs], codes[self.codes]
 
     def __setstate__(self, state: tuple[Array, Codes]) -> None:
         self.values, self.codes = state

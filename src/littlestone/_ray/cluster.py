@@ -6,7 +6,6 @@ import socket
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
@@ -253,14 +252,3 @@ def task_cause(ray: Any, error: Exception) -> Exception:
     while isinstance(error, ray.exceptions.RayTaskError):
         error = error.cause
     return error
-
-
-def ray_data() -> Any:
-    """Return the module ray.data, with its warnings silenced."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ray.data
-
-        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised as well
-        ray.data.DataContext.get_current()  # warns about deprecated names at its creation
-    return ray.data

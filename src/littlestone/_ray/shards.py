@@ -16,22 +16,22 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, predict_rows
-from littlestone._data.rounds import UsableRounds
-from littlestone._data.schema import Schema
+from littlestone._data.rounds import Rounds, UsableRounds
 from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import ChangedState, StateData
-from littlestone._learners.forest import EpochStart, Forest, Root, Routes
+from littlestone._learners.forest import EpochStart, Forest, Root, Routes, trees_of
+from littlestone._learners.tree import Indices
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import ClusterLost, Ray, task_cause
-from littlestone._ray.rows import RemoteRounds, ShardRequest, StoredRows
+from littlestone._ray.rows import RemoteRounds
 
 
 class ShardRestarted(Exception):
@@ -73,18 +73,10 @@ class Shard:
         self._forest.regrow(parts)
         self._version = version
 
-    def learn(self, version: int, rows: UsableRounds) -> None:
-        """Learn rows."""
+    def learn(self, version: int, rounds: UsableRounds) -> None:
+        """Learn rounds."""
         # A message to an earlier version must not reach the trees: its rows are sent again.
-        rows.update(self._checked_forest(version))
-
-    def fetch(self, version: int, schema: Schema, refs: list[Any], index: int) -> None:
-        """Learn rows from the object store."""
-        import ray
-
-        self._checked_forest(version)  # before fetching, which is not needed after a restart
-        stored: StoredRows = ray.get(refs[index])
-        self.learn(version, stored.rounds(schema))
+        rounds.update(self._checked_forest(version))
 
     def votes(self, version: int) -> Counter[Hypothesis]:
         """Return how many of the trees vote for each rule."""
@@ -98,6 +90,36 @@ class Shard:
         if self._version != version:
             raise ShardRestarted
         return self._forest
+
+
+class Share(NamedTuple):
+    """Specify which trees are active, and in which shards they are."""
+
+    seed: int
+    active: Mask
+    bounds: list[int]
+
+    def trees_of(self, routes: Routes) -> Indices:
+        """Return the tree of each route."""
+        return trees_of(self.seed, len(self.active), routes)
+
+    def split(self, rounds: UsableRounds) -> list[UsableRounds]:
+        """Return the rounds of active trees, for each shard its own."""
+        trees = self.trees_of(rounds.route)
+        active = self.active[trees]
+        return [
+            rounds.taken(np.flatnonzero(active & (trees >= first) & (trees < end)))
+            for first, end in pairwise(self.bounds)
+        ]
+
+
+def scatter(
+    rounds: Rounds, begin: int, end: int, shift: int, within: Mask | None, share: Share
+) -> Any:
+    """Return the rounds of a block, from place `begin` up to `end`, that each shard needs."""
+    numbered = rounds.numbered(shift, within).between(begin + shift, end + shift)
+    parts = share.split(numbered)
+    return parts if len(parts) > 1 else parts[0]
 
 
 # How many messages a shard may be behind.
@@ -136,6 +158,7 @@ class ShardedForest:
         actor = self._ray.remote(Shard).options(
             num_cpus=0, max_restarts=-1, max_task_retries=0, scheduling_strategy="SPREAD"
         )
+        self._scatter = self._ray.remote(scatter).options(num_returns=count)
         self.shards = [actor.remote(spec, range(*ends)) for ends in pairwise(self.bounds)]
         self.epoch = 0
         self._from: Hypothesis | None = None
@@ -181,26 +204,19 @@ class ShardedForest:
         """Return the rule of a key that some tree votes for."""
         return next(rule for rule in self.votes if rule.key == key)
 
-    def share(self) -> ShardRequest:
+    def share(self) -> Share:
         """Return which trees are active, and in which shards they are."""
-        return ShardRequest(self._spec.seed, self.active.copy(), self.bounds)
+        return Share(self._spec.seed, self.active.copy(), self.bounds)
 
     def learn(self, batch: Batch, answers: Mask, routes: Routes) -> None:
         """Learn a local batch."""
         # Active first: a row on which the epoch's rule errs is itself sent to its tree.
-        share, wrong = self.share(), predict_rows(self.cls, self._rule, batch) != answers
-        self.active[share.trees_of(routes[wrong])] = True
+        wrong = predict_rows(self.cls, self._rule, batch) != answers
+        self.active[self.share().trees_of(routes[wrong])] = True
         if not self.active.any():
             return
-        trees = share.trees_of(routes)
-        every = UsableRounds(batch, answers, np.arange(len(answers)), routes)
-        message = Message(
-            [
-                every.taken(np.flatnonzero((trees >= first) & (trees < end) & self.active[trees]))
-                for first, end in pairwise(self.bounds)
-            ]
-        )
-        self._enqueue(message)
+        rounds = UsableRounds(batch, answers, np.arange(len(answers)), routes)
+        self._enqueue(Message(self.share().split(rounds)))
 
     def learn_remote(self, rounds: RemoteRounds) -> None:
         """Learn remote rounds."""
@@ -269,16 +285,21 @@ class ShardedForest:
 
     def _send(self, message: Message) -> None:
         if isinstance(message.rows, list):
-            pairs = zip(self.shards, message.rows, strict=True)
-            sent = [shard.learn.remote(self._version, rows) for shard, rows in pairs if rows.size]
+            parts: list[Any] = message.rows
+            needed = [part.size > 0 for part in parts]
         else:
-            schema, refs = message.rows.schema_ref, message.rows.scatter(self.share())
-            sent = [
-                shard.fetch.remote(self._version, schema, refs, index)
-                for index, shard in enumerate(self.shards)
-                if self.active[self.bounds[index] : self.bounds[index + 1]].any()
-            ]
-        message.refs = sent
+            parts = self._scattered(message.rows)
+            needed = [self.active[first:end].any() for first, end in pairwise(self.bounds)]
+        message.refs = [
+            shard.learn.remote(self._version, part)
+            for shard, part in compress(zip(self.shards, parts, strict=True), needed)
+        ]
+
+    def _scattered(self, rounds: RemoteRounds) -> list[Any]:
+        """Return references to what the shards need of remote rounds, for each shard its own."""
+        where = rounds.begin, rounds.end, rounds.shift, rounds.within
+        refs = self._scatter.remote(rounds.block.rounds, *where, self.share())
+        return [refs] if len(self.shards) == 1 else list(refs)
 
     def _save_changed(self) -> None:
         """Fetch the trees that have changed: rows before now need not be sent again."""

@@ -254,6 +254,7 @@ class _FirstRows:
     """Keep digests of the first 32, 64, 128, ... rows, also of a file that grows while it is read."""
 
     def __init__(self, beginning: RowSpan, marks: dict[int, str]) -> None:
+        assert isinstance(beginning, Rounds), "the first rows are read locally"
         self.marks, self._count = marks, min(len(beginning), MOST_MARK)
         self._sums = beginning.part(0, self._count).sums()
         mark = LEAST_MARK
@@ -265,7 +266,7 @@ class _FirstRows:
 
     def add(self, part: RowSpan, row: int) -> None:
         """Add rows before which there are `row` others."""
-        if row != self._count or row >= MOST_MARK:
+        if row != self._count or row >= MOST_MARK or not isinstance(part, Rounds):
             return
         more = part.part(0, MOST_MARK - row)
         self._sums, self._count = self._sums + more.sums(), row + len(more)
