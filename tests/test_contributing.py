@@ -3,6 +3,7 @@
 Its class is one of `classes.CASES`, on which the contract suite runs.
 """
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import littlestone as ls
 from contributing import example
 from littlestone._audit.enumeration import Finding, Law, transcripts, worst
 from littlestone._audit.gates import OLD, VOTES, A, Stream, neighbouring_laws, voting
 from littlestone._cli.main import command_line
+from littlestone._data import readers
 from littlestone._learners.registry import LEARNERS, learner_names
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.gates import Gate
@@ -68,6 +71,48 @@ def test_a_contributed_learner_runs_in_learn_plan_and_compare(
         "--rounds", 300, "--seeds", 1,
     )  # fmt: skip
     assert re.search(rf"iid +300 +1 {contributed} +\d", table), table
+
+
+@pytest.fixture
+def logfmt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entrance, registered."""
+    for name in ("FORMATS", "LINE_FORMATS"):
+        monkeypatch.setattr(readers, name, dict(getattr(readers, name)))
+    example("an entrance")
+
+
+@pytest.mark.usefixtures("logfmt")
+def test_a_contributed_entrance_is_learned_gone_on_with_and_described(tmp_path: Path) -> None:
+    rows = [{"merchant": f"M{n % 7}", "fraud": int(n % 7 == 3)} for n in range(300)]
+    lines = [f"merchant={row['merchant']} fraud={row['fraud']}" for row in rows]
+    lines[40], lines[41] = "merchant=M3", ""
+    by_line, by_object = tmp_path / "events.logfmt", tmp_path / "events.jsonl"
+    objects = [json.dumps(row) for row in rows]
+    objects[40], objects[41] = '{"merchant": "M3"}', "{}"
+    by_object.write_text("\n".join([*objects, ""]))
+    with ls.open_rows(by_object, ls.Points("merchant"), label="fraud") as reader:
+        (expected,) = reader
+    for path, data in (
+        (by_line, "\n".join([*lines, ""]).encode()),
+        (tmp_path / "events.logfmt.gz", gzip.compress("\n".join([*lines, ""]).encode())),
+    ):
+        path.write_bytes(data)
+        with ls.open_rows(path, ls.Points("merchant"), label="fraud") as reader:
+            (block,) = reader
+            assert reader.length == 300
+        assert block.sums() == expected.sums()
+        assert [bad.line for bad in block.bad] == [41, 42]
+
+    asked = ["--class", "points:merchant", "--label", "fraud", "--horizon", 300, "--delta", 1e-6]
+    for count in (100, 100, 300):
+        by_line.write_text("\n".join([*lines[:count], ""]))
+        learned = json.loads(
+            invoked("learn", by_line, *asked, "--db", tmp_path / "run.db", "--json")
+        )
+        assert learned["public"]["rounds"] == count
+    same = json.loads(invoked("learn", by_object, "--db", tmp_path / "run.db", "--json"))
+    assert same["public"]["rounds"] == 300, "the same rows in another format"
+    assert "the keys of its first line" in invoked("init", by_line)
 
 
 def audited(draw: Any, rounds: int = 3) -> Finding:

@@ -32,11 +32,11 @@ import littlestone.river as lr
 from effort import scaled
 from littlestone._data import readers
 from littlestone._data.cells import flat_type, user_number
+from littlestone._data.kafka import read_messages
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import NULL, BadStream, Rounds
 from littlestone._data.schema import file_schema, read_parts, read_rounds
 from littlestone._data.tables import rounds_of_table
-from littlestone._data.topic import read_messages
 from littlestone._hypotheses.compare import number_of
 from littlestone._hypotheses.rows import Batch, as_batch, label, part_of, row_of
 from littlestone._hypotheses.values import canonical, encode, key_of

@@ -23,10 +23,10 @@ import littlestone as ls
 from effort import scaled
 from littlestone._data import readers
 from littlestone._data.cells import read_column
+from littlestone._data.kafka import read_messages
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import file_schema, read_rounds
 from littlestone._data.tables import rounds_of_table
-from littlestone._data.topic import read_messages
 from littlestone._hypotheses.compare import number_of
 from littlestone._hypotheses.rows import Kind, label, row_of
 from littlestone._hypotheses.values import key_of

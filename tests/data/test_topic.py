@@ -11,17 +11,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import littlestone as ls
-from littlestone._data import kafka, topic
+from littlestone._data import kafka
+from littlestone._data.kafka import PartitionPlace, Position, TopicRows, next_rounds
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream, Rounds
 from littlestone._data.schema import file_schema
-from littlestone._data.topic import PartitionPlace, Position, TopicRows, next_rounds
 from mock_kafka import PARTITIONS, MockCluster, mock_cluster
 
 SCHEMA = file_schema(ls.Points("merchant"), "fraud", None)
@@ -38,7 +39,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mock broker does not answer questions about settings, and nobody answers at port 1."""
     monkeypatch.setattr(kafka, "POLICY_SECONDS", 0.05)
     monkeypatch.setattr(kafka, "ANSWER_SECONDS", 2.0)
-    monkeypatch.setattr(topic, "CUT_SECONDS", 0.05)
+    monkeypatch.setattr(kafka, "CUT_SECONDS", 0.05)
 
 
 def rows_of(count: int, seed: int = 0) -> list[Any]:
@@ -172,7 +173,7 @@ def test_an_offset_without_a_message_is_a_null_round(
     blocks = read(topic_rows(cluster, "gaps"), size=64)
     expected = [None if (n % 4, n // 4) in missing else cell for n, cell in enumerate(whole)]
     assert cells(blocks) == expected
-    assert topic.NO_MESSAGE in blocks[0].bad[0].sentence
+    assert kafka.NO_MESSAGE in blocks[0].bad[0].sentence
     assert "partition 1" in blocks[0].bad[0].sentence
 
 
@@ -180,19 +181,20 @@ def test_memory_is_bounded_where_one_partition_is_ahead(
     cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Partitions are paused, and nothing is lost or doubled by that."""
-    monkeypatch.setattr(topic, "MOST_WAITING", 20)
-    monkeypatch.setattr(topic, "FETCHED", 50)
-    paused, pause = [], TopicRows._pause
+    monkeypatch.setattr(kafka, "MOST_WAITING", 20)
+    monkeypatch.setattr(kafka, "FETCHED", 50)
+    paused = []
 
-    def noted(self: TopicRows, number: int, paused_now: bool) -> None:
-        paused.append(paused_now and not self._waiting[number].is_paused)
-        pause(self, number, paused_now)
+    class Noting(confluent_kafka.Consumer):
+        def pause(self, partitions: Any) -> None:
+            paused.extend(partitions)
+            super().pause(partitions)
 
-    monkeypatch.setattr(TopicRows, "_pause", noted)
+    monkeypatch.setattr(confluent_kafka, "Consumer", Noting)
     cluster.send("paused", [{"merchant": f"M{n}", "fraud": 1} for n in range(600)])
     found = cells(read(topic_rows(cluster, "paused"), size=40))
     assert found == [(f"M{n}", 1) for n in range(600)]
-    assert any(paused)
+    assert paused
 
 
 def test_an_endless_topic_goes_on_with_what_comes(cluster: MockCluster) -> None:
@@ -420,5 +422,5 @@ def test_offsets_are_numbers(cluster: MockCluster) -> None:
     cluster.send("numbers", rows_of(80))
     with topic_rows(cluster, "numbers") as rows:
         ((_, position),) = rows.blocks(rows.begin(None)[0], 80)
-    assert topic.position_from_json(json.loads(json.dumps(position))) == position
+    assert kafka.position_from_json(json.loads(json.dumps(position))) == position
     assert not any(isinstance(n, np.integer) for place in position.values() for n in place)

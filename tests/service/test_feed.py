@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from commands import littlestone
-from littlestone._data import kafka, topic
+from littlestone._data import kafka
 from littlestone._service import writer
 from littlestone._service.writer import TopicFeeder
 from littlestone._store.sources import open_topic
@@ -29,7 +29,7 @@ def cluster() -> Iterator[MockCluster]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "POLICY_SECONDS", 0.05)
-    monkeypatch.setattr(topic, "CUT_SECONDS", 0.05)
+    monkeypatch.setattr(kafka, "CUT_SECONDS", 0.05)
     monkeypatch.setattr(writer, "RETRY_SECONDS", 0.05)
 
 

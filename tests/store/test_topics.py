@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from commands import MAIN, littlestone
 from littlestone._cli.learn import refuse_conflicts
 from littlestone._cli.learn_run import run
-from littlestone._data import kafka, topic
+from littlestone._data import kafka
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream
 from littlestone._privacy.parameters import BadParameter
@@ -44,7 +44,7 @@ def cluster() -> Iterator[MockCluster]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "POLICY_SECONDS", 0.05)
-    monkeypatch.setattr(topic, "CUT_SECONDS", 0.05)
+    monkeypatch.setattr(kafka, "CUT_SECONDS", 0.05)
 
 
 @pytest.fixture

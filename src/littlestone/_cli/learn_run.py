@@ -17,7 +17,7 @@ from threading import Event
 from typing import Any
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._data.kafka import is_topic
+from littlestone._data.kafka import TopicRows, is_topic
 from littlestone._data.readers import (
     UNFINISHED,
     RowReader,
@@ -25,7 +25,6 @@ from littlestone._data.readers import (
     open_rows,
 )
 from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
-from littlestone._data.topic import TopicRows
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.plan_table import delta_warning
 from littlestone._learners.registry import LearnerChoice

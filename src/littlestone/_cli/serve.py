@@ -14,8 +14,7 @@ from littlestone._cli.options import (
     KafkaOption,
     takes_request,
 )
-from littlestone._data.kafka import is_topic, read_settings
-from littlestone._data.topic import TopicRows
+from littlestone._data.kafka import TopicRows, is_topic, read_settings
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.budgets import BudgetFile, charge_run, check_budget, stored_budget

@@ -1,4 +1,19 @@
-"""A Kafka cluster: addresses of topics, settings of the client, and errors as sentences.
+"""Rows of a Kafka topic: every offset is a round, in an order that no message can change.
+
+A message is a JSON object, as a line of JSON lines is. One that cannot be read is a null round, and
+so is an offset without a message (a transaction's marker, or one that was compacted away): which
+offset becomes which round never depends on what a message holds (docs/guarantee.md, Lemma 0).
+
+Within a partition rounds are in the order of offsets. Over several partitions the stream is a
+sequence of *cuts*. A cut is what came between two looks at the ends of all partitions; a thread
+looks by the clock, whether or not learning keeps up. Within a cut the partitions are interleaved
+evenly: the j-th of the n offsets of a partition is at (j - 1/2) / n, and equal places are in the
+order of the partitions. The order in which brokers deliver would not do: a fetch is limited in
+bytes, so the length of one message would move the messages of other partitions.
+
+What a partition is read by is no consumer group: one store reads all partitions, and its lock says
+who reads. So no rebalance can take a partition away. Offsets are committed to a group afterwards,
+for the tools that show how far a group is; littlestone never reads them.
 
 librdkafka, through confluent-kafka (`pip install 'littlestone[kafka]'`), speaks the protocol. What
 it is told is taken from `kafka://BROKERS/TOPIC`, from `--kafka-config FILE` and from
@@ -6,16 +21,30 @@ it is told is taken from `kafka://BROKERS/TOPIC`, from `--kafka-config FILE` and
 """
 
 import logging
+import queue
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from zlib import crc32
 
-from littlestone._data.rounds import BadStream
+import numpy as np
+import numpy.typing as npt
+
+from littlestone._data.formats import JsonLines, column, parse_objects
+from littlestone._data.readers import UnreadableAdvice, refuse_bad_row, refuse_mostly_bad
+from littlestone._data.rounds import LARGEST_BLOCK, BadRow, BadStream, Rounds, block_size
+from littlestone._data.schema import Faults, Schema
+from littlestone._data.text import CHECKED_ROWS, MAX_LINE_BYTES
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 SCHEME = "kafka://"
 MISSING = "{name}: topics are read with confluent-kafka: pip install 'littlestone[kafka]'"
@@ -23,12 +52,36 @@ MISSING = "{name}: topics are read with confluent-kafka: pip install 'littleston
 ANSWER_SECONDS, POLICY_SECONDS = 10.0, 2.0
 # How many reports of the client are looked at for the cause of an error.
 NOTED = 10
+# Seconds between two looks at the ends of the partitions, and of one wait for messages.
+CUT_SECONDS, POLL_SECONDS = 1.0, 0.2
+# Messages that are taken from the client at once, and of a partition before it is paused.
+FETCHED, MOST_WAITING = 10_000, 100_000
+# How many waits in vain for messages that are known to be there, before an error.
+PATIENCE = 50
+NO_MESSAGE = "no message has this offset (a transaction's marker, or it was compacted away)"
+NO_VALUE = "the message has no value"
+TOO_LONG = f"the message has more than {MAX_LINE_BYTES:,} bytes"
+COMPACTED = (
+    "{name}: the topic is compacted (cleanup.policy={policy}). There a message is removed because "
+    "of a later one, so one message decides about other rounds, and the guarantee does not hold: "
+    "read a topic that keeps every message (cleanup.policy=delete)"
+)
+OTHER_TOPIC = (
+    "{name}: {what}: the topic was deleted and made again, or cut off. If none of its messages was "
+    "learned before, say --new-rows; otherwise name the topic that was learned"
+)
+LOST = (
+    "{name}: {gaps} gone from the topic, by its retention or by hand: {count:,} offsets that were "
+    "never learned, and cannot be any more. To go on with what is there, say --new-rows; to lose "
+    "nothing, raise retention.ms, or learn more often"
+)
 # What the order of rounds and the store rest on, and what the address says.
 OUR_SETTINGS: Mapping[str, Any] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
 }
+_CONSUMER_ONLY = (*OUR_SETTINGS, "group.id", "fetch.wait.max.ms")
 FROM_ADDRESS = ("bootstrap.servers", "metadata.broker.list")
 _SECRET = re.compile("password|secret|token|jaas|credential|key.pem|sasl.username|basic.auth")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -224,4 +277,430 @@ class Client:
         self.consumer.close()
 
 
-_CONSUMER_ONLY = (*OUR_SETTINGS, "group.id", "fetch.wait.max.ms")
+class PartitionPlace(NamedTuple):
+    """Hold how far a partition is read."""
+
+    next: int
+    begin: int
+    end: int
+    last: int = -1
+
+
+Position = Mapping[int, PartitionPlace]
+Offsets = npt.NDArray[np.int64]
+
+
+def position_from_json(data: Mapping[str, Sequence[int]]) -> dict[int, PartitionPlace]:
+    """Read back a position that was written as JSON data."""
+    return {int(number): PartitionPlace(*place) for number, place in data.items()}
+
+
+def next_rounds(position: Position, count: int) -> tuple[Offsets, Offsets]:
+    """Return the partition and the offset of each of the next rounds of a cut."""
+    total = sum(place.end - place.begin for place in position.values())
+    empty = np.zeros(0, dtype=np.int64)
+    partitions, offsets, keys = [empty], [empty], [np.zeros(0)]
+    for number in sorted(position):
+        place = position[number]
+        own = place.end - place.begin
+        # Partitions advance evenly: no more than these are among the next rounds.
+        most = own * (count + len(position)) // max(1, total) + 2
+        some = np.arange(place.next, min(place.end, place.next + most), dtype=np.int64)
+        partitions.append(np.full(len(some), number, dtype=np.int64))
+        offsets.append(some)
+        keys.append((2 * (some - place.begin) + 1) / (2 * max(1, own)))
+    merged = np.concatenate(partitions), np.concatenate(offsets)
+    order = np.lexsort((*merged[::-1], np.concatenate(keys)))[:count]
+    return merged[0][order], merged[1][order]
+
+
+def read_messages(
+    schema: Schema, values: Sequence[bytes | None], faults: Faults, offsets: Offsets
+) -> tuple[Rounds, list[str]]:
+    """Return messages as rows, and their texts."""
+    texts = []
+    for row, value in enumerate(values):
+        if value is None or len(value) > MAX_LINE_BYTES:
+            faults.setdefault(row, NO_VALUE if value is None else TOO_LONG)
+            value = b"{}"
+        texts.append(value.decode("utf-8", "surrogateescape"))
+    rows = parse_objects(texts, faults)
+    cells = {name: column(rows, name, faults) for name in schema.names}
+    return schema.read(cells, faults, offsets), texts
+
+
+class _OtherTopic(BadStream):
+    """A topic that is not the one that was learned."""
+
+
+class _Waiting:
+    """Hold the messages of a partition that were read and are no rounds yet."""
+
+    def __init__(self, seen: int) -> None:
+        self.messages: deque[tuple[int, bytes | None]] = deque()
+        # All messages below this offset have come.
+        self.seen = seen
+
+    def take(self, offset: int) -> tuple[bool, bytes | None]:
+        """Return whether there is a message with an offset, and its value."""
+        if self.messages and self.messages[0][0] == offset:
+            return True, self.messages.popleft()[1]
+        return False, None
+
+
+class TopicRows:
+    """Read the rows of a topic in blocks, from a position on."""
+
+    unit = "offset"
+    unfinished = 0
+
+    def __init__(
+        self,
+        source: str,
+        schema: Schema,
+        *,
+        settings: Mapping[str, str] | None = None,
+        until_end: bool = False,
+        stop: threading.Event | None = None,
+        strict: bool = False,
+        advice: UnreadableAdvice | None = None,
+    ) -> None:
+        self.address = parse_address(source)
+        self.name, self._schema, self._strict = str(self.address), schema, strict
+        self._settings, self._advice = settings or {}, advice or UnreadableAdvice()
+        self._until_end, self.stop = until_end, stop or threading.Event()
+        self._waiting: dict[int, _Waiting] = {}
+        self._group: str | None = None
+        self._client = self.connected()
+        try:
+            cluster, partitions = self._client.partitions()
+            self._marks = self._client.watermarks(partitions)
+        except BaseException:
+            self.close()
+            raise
+        # The name under which a store knows the topic, whichever brokers were asked.
+        self.key = f"kafka://{cluster}/{self.address.path}"
+
+    def connected(self) -> Client:
+        """Return a connection of its own, which reads nothing yet."""
+        # A name of its own, if nothing is committed under it.
+        group = self._group or f"littlestone-{uuid.uuid4().hex}"
+        return Client(self.address, self._settings, group)
+
+    @property
+    def length(self) -> int | None:
+        """Return how many offsets there are, if the rows end there."""
+        if not self._until_end:
+            return None
+        return sum(end - begin for begin, end in self._marks.values())
+
+    @property
+    def problem(self) -> str | None:
+        """Return why no broker can be reached; None if one can."""
+        return self._client.problem if self._client.is_down else None
+
+    @property
+    def first(self) -> dict[int, PartitionPlace]:
+        """Return the position of the first messages that are there."""
+        return {at: PartitionPlace(begin, begin, begin) for at, (begin, _) in self._marks.items()}
+
+    def check(self) -> str | None:
+        """Check a topic of which nothing was learned before, and return a note about it."""
+        policy = self._client.cleanup_policy()
+        if policy is not None and "compact" in policy:
+            raise BadStream(COMPACTED.format(name=self.name, policy=policy))
+        self._seek(self.first)
+        cut = self._cut(self.first, self._ends)
+        if (read := self._read(cut, CHECKED_ROWS, PATIENCE)) is not None and len(read[0]):
+            block, _, texts = read
+            JsonLines(self.name, self._schema).begin(texts)
+            refuse_mostly_bad(self.name, self.unit, [block], self._advice)
+        if policy is None:
+            return (
+                f"{self.name}: the brokers did not say whether the topic is compacted; of one that "
+                "is, one message decides about others (docs/limits.md)"
+            )
+        return None
+
+    def begin(self, known: Position | None, new_rows: bool = False) -> tuple[Position, bool]:
+        """Go to where a store has read to, after checking that it is still the same topic."""
+        if known is None:
+            self._seek(self.first)
+            return self.first, False
+        try:
+            return self._continued(known, skip=new_rows), True
+        except _OtherTopic:
+            if not new_rows:
+                raise
+        self._seek(self.first)
+        return self.first, False
+
+    def _continued(self, known: Position, *, skip: bool) -> dict[int, PartitionPlace]:
+        position = self.first | dict(known)
+        gaps = []
+        for number, place in known.items():
+            if number not in self._marks:
+                raise self._other(f"it has no partition {number} any more")
+            begin, end = self._marks[number]
+            if place.next > end:
+                raise self._other(
+                    f"partition {number} ends at offset {end:,}, and {place.next:,} were learned"
+                )
+            if place.next < begin:
+                gaps.append((number, place.next, begin))
+                # A cut that was begun loses what is gone of it.
+                position[number] = PartitionPlace(begin, begin, max(begin, place.end))
+        if gaps and not skip:
+            raise self._lost(gaps)
+        # From the last message that was learned on: it must be the same one.
+        self._seek(position, back=1)
+        if not self._fetch({number: place.next for number, place in known.items()}, PATIENCE):
+            raise BadStream(
+                f"{self.name}: the brokers do not deliver the last messages that were learned: try "
+                "again"
+            )
+        for number, place in position.items():
+            found, value = self._waiting[number].take(place.next - 1)
+            if found and place.last >= 0 and place.last != _checksum(value):
+                raise self._other(
+                    f"the message at offset {place.next - 1:,} of partition {number} is not the "
+                    "one that was learned"
+                )
+        return position
+
+    def _other(self, what: str) -> "_OtherTopic":
+        return _OtherTopic(OTHER_TOPIC.format(name=self.name, what=what))
+
+    def _lost(self, gaps: Sequence[tuple[int, int, int]]) -> BadStream:
+        described = ", ".join(f"{a:,} to {b - 1:,} of partition {p}" for p, a, b in gaps)
+        count = sum(b - a for _, a, b in gaps)
+        words = f"offsets {described} are" if count > 1 else f"offset {gaps[0][1]:,} is"
+        return BadStream(LOST.format(name=self.name, gaps=words, count=count))
+
+    def commit_to(self, run: str) -> None:
+        """Commit offsets to a group of the cluster from now on, for information."""
+        self._group = f"littlestone-{run}"
+
+    def blocks(
+        self, position: Position, size: int = LARGEST_BLOCK, most: int | None = None
+    ) -> Iterator[tuple[Rounds | None, Position]]:
+        """Yield the rows from a position on, each block with the position after it."""
+        ends: queue.SimpleQueue[dict[int, int]] = queue.SimpleQueue()
+        ends.put(self._ends)
+        over = threading.Event()
+        looking = threading.Thread(target=self._look, args=(ends, over), daemon=True)
+        if not self._until_end:
+            looking.start()
+        rows = 0
+        try:
+            while (most is None or rows < most) and not self.stop.is_set():
+                if all(place.next == place.end for place in position.values()):
+                    if self._until_end and ends.empty():
+                        return
+                    try:
+                        position = self._cut(position, ends.get(timeout=POLL_SECONDS))
+                    except queue.Empty:
+                        self._take_messages(0)  # errors of the connection are reported there
+                        yield None, position
+                    continue
+                wanted = block_size(rows, size)
+                read = self._read(position, wanted if most is None else min(wanted, most - rows))
+                if read is None:
+                    yield None, position
+                    continue
+                block, position, _ = read
+                if self._strict:
+                    refuse_bad_row(self.name, self.unit, block)
+                yield block, position
+                rows += len(block)
+                self._commit(position)
+        finally:
+            over.set()
+            if looking.is_alive():
+                looking.join(POLL_SECONDS)
+
+    def _look(self, ends: "queue.SimpleQueue[dict[int, int]]", over: threading.Event) -> None:
+        """Look at the ends of the partitions by the clock, whether or not learning keeps up."""
+        before: dict[int, int] = {}
+        client = self.connected()
+        while not over.wait(CUT_SECONDS):
+            # Brokers may be away; what is fatal is found where messages are read.
+            with suppress(BadStream):
+                marks = client.watermarks(client.partitions()[1])
+                now = {number: end for number, (_, end) in marks.items()}
+                if now != before:
+                    ends.put(now)
+                    before = now
+        client.close()
+
+    @property
+    def _ends(self) -> dict[int, int]:
+        return {number: end for number, (_, end) in self._marks.items()}
+
+    def _cut(self, position: Position, ends: Mapping[int, int]) -> dict[int, PartitionPlace]:
+        """Return the position at the beginning of the next cut, which a new partition may join."""
+        found = dict(position)
+        for number in sorted(ends):
+            if number not in found:
+                found[number] = PartitionPlace(0, 0, 0)
+                self._assign({number: 0}, add=True)
+        return {
+            number: place._replace(
+                begin=place.next, end=max(place.next, ends.get(number, place.next))
+            )
+            for number, place in found.items()
+        }
+
+    def _seek(self, position: Position, back: int = 0) -> None:
+        """Have a new client read from a position on, or from so many messages before it."""
+        # A new one: a message of an earlier place that is still on its way would hide others.
+        self._client.close()
+        self._client = self.connected()
+        self._assign(
+            {
+                number: max(min(self._marks[number][0], place.next), place.next - back)
+                for number, place in position.items()
+            }
+        )
+
+    def _assign(self, starts: Mapping[int, int], add: bool = False) -> None:
+        # Offsets are given here, and never asked of the group.
+        places = [
+            self._client.kafka.TopicPartition(self.address.topic, number, start)
+            for number, start in starts.items()
+        ]
+        consumer = self._client.consumer
+        consumer.incremental_assign(places) if add else consumer.assign(places)
+        self._waiting = self._waiting if add else {}
+        self._waiting |= {number: _Waiting(start) for number, start in starts.items()}
+
+    def _read(
+        self, position: Position, size: int, patience: int = 5
+    ) -> tuple[Rounds, dict[int, PartitionPlace], list[str]] | None:
+        """Return the next rounds of a cut; None if they have not all come yet."""
+        partitions, offsets = next_rounds(position, size)
+        numbers, counts = np.unique(partitions, return_counts=True)
+        stops = {
+            number: position[number].next + count
+            for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+        }
+        if not self._fetch(stops, patience):
+            return None
+        values: list[bytes | None] = []
+        faults, last = Faults(), dict[int, int]()
+        for row, (number, offset) in enumerate(
+            zip(partitions.tolist(), offsets.tolist(), strict=True)
+        ):
+            found, value = self._waiting[number].take(offset)
+            values.append(value)
+            last[number] = _checksum(value) if found else -1
+            if not found:
+                faults[row] = NO_MESSAGE
+        rounds, texts = read_messages(self._schema, values, faults, offsets)
+        if len(position) > 1:
+            # Reasons are kept in the order of rows.
+            rows = sorted(faults)[: len(rounds.bad)]
+            bad = tuple(
+                BadRow(fault.line, f"of partition {partitions[row]}: {fault.sentence}")
+                for row, fault in zip(rows, rounds.bad, strict=True)
+            )
+            rounds = replace(rounds, bad=bad)
+        after = dict(position)
+        for number, stop in stops.items():
+            after[number] = after[number]._replace(next=stop, last=last[number])
+        return rounds, after, texts
+
+    def _fetch(self, stops: Mapping[int, int], patience: int) -> bool:
+        """Wait until all messages of some partitions below some offsets have come."""
+        self._client.consumer.resume(self._partitions(stops))
+        waits = 0
+        while any(self._waiting[number].seen < stop for number, stop in stops.items()):
+            if self.stop.is_set() or waits >= patience:
+                return False
+            waits = 0 if self._take_messages(POLL_SECONDS) else waits + 1
+            # Another partition is slower: what has come must fit into memory.
+            ahead = [
+                number
+                for number, waiting in self._waiting.items()
+                if len(waiting.messages) > MOST_WAITING and waiting.seen >= stops.get(number, 0)
+            ]
+            self._client.consumer.pause(self._partitions(ahead))
+        return True
+
+    def _partitions(self, numbers: Iterable[int]) -> "list[TopicPartition]":
+        make = self._client.kafka.TopicPartition
+        return [make(self.address.topic, number) for number in numbers]
+
+    def _take_messages(self, seconds: float) -> int:
+        """Take what has come, and return how much; wait for something if there is nothing."""
+        messages = self._client.consumer.consume(FETCHED, seconds)
+        for message in messages:
+            self._take(message)
+        return len(messages)
+
+    def _take(self, message: "Message") -> None:
+        number, offset, error = message.partition(), message.offset(), message.error()
+        # An error of the connection is of no partition.
+        waiting = None if number is None else self._waiting.get(number)
+        if waiting is None or number is None or offset is None:
+            self._refuse_fatal(error)
+        elif error is not None:
+            self._take_error(error, number, offset)
+        else:
+            self._client.answered()
+            # What comes a second time, after a pause, is there already.
+            if offset >= waiting.seen:
+                waiting.messages.append((offset, message.value()))
+                waiting.seen = offset + 1
+
+    def _take_error(self, error: "KafkaError", number: int, offset: int) -> None:
+        codes, code, waiting = self._client.kafka.KafkaError, error.code(), self._waiting[number]
+        if code == codes._PARTITION_EOF:
+            self._client.answered()
+            waiting.seen = max(waiting.seen, offset)
+        elif code in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
+            ((begin, end),) = self._client.watermarks([number]).values()
+            if waiting.seen < begin:
+                raise self._lost([(number, waiting.seen, begin)])
+            raise self._other(
+                f"partition {number} ends at offset {end:,}, and {waiting.seen:,} were read"
+            )
+        elif code in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC, codes._UNKNOWN_PARTITION):
+            raise BadStream(
+                f"{self.name}: the topic was deleted while it was read. What was learned stands; "
+                "name another topic to go on with"
+            )
+        else:
+            self._refuse_fatal(error)
+
+    def _refuse_fatal(self, error: "KafkaError | None") -> None:
+        """Refuse to go on after an error that librdkafka does not mend by trying again."""
+        denied = self._client.kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED
+        if error is not None and (error.code() == denied or error.fatal()):
+            raise BadStream(f"{self.name}: {self._client.describe(Exception(error))}")
+
+    def _commit(self, position: Position) -> None:
+        if self._group is None:
+            return
+        kafka = self._client.kafka
+        places = [
+            kafka.TopicPartition(self.address.topic, number, place.next)
+            for number, place in position.items()
+        ]
+        # For information only: a foreign member of the group may be in the way.
+        with suppress(kafka.KafkaException):
+            self._client.consumer.commit(offsets=places, asynchronous=True)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+
+def _checksum(value: bytes | None) -> int:
+    return -1 if value is None else crc32(value)

@@ -118,7 +118,7 @@ SpanT = TypeVar("SpanT", bound=RowSpan)
 SpanOutT = TypeVar("SpanOutT", bound=RowSpan, covariant=True)
 
 
-class Source(Protocol[SpanOutT]):
+class RowSource(Protocol[SpanOutT]):
     """Specify where rows come from; `unit` is what they are counted in, for errors."""
 
     unit: str
@@ -143,7 +143,7 @@ class RowReader(Generic[SpanT]):
     def __init__(
         self,
         name: str,
-        source: Source[SpanT],
+        source: RowSource[SpanT],
         *,
         strict: bool,
         block_rows: int,
@@ -357,7 +357,7 @@ def open_rows(
 
 def _open_source(
     path: str, name: str, schema: Schema, form: str, growing: bool, follow: Event | None
-) -> Source[Rounds]:
+) -> RowSource[Rounds]:
     if follow is not None:
         refuse_to_follow(path, name, is_text=form in LINE_FORMATS)
         return FollowedRows(path, name, LINE_FORMATS[form].make(name, schema), follow)

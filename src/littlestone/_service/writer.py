@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
+from littlestone._data.kafka import TopicRows
 from littlestone._data.rounds import BadStream, Rounds
-from littlestone._data.topic import TopicRows
 from littlestone._learners.base import PrivateLearner
 from littlestone._privacy.accounting import Cost
 from littlestone._service.limits import STOPPING, Refused, unavailable

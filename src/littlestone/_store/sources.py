@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from littlestone._classes.base import HypothesisClass
+from littlestone._data.kafka import Position, TopicRows, position_from_json
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader, UnreadableAdvice
 from littlestone._data.rounds import BadRow, Rounds, RowSpan, Start
 from littlestone._data.schema import file_schema
-from littlestone._data.topic import Position, TopicRows, position_from_json
 from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
 
