@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from littlestone._data.readers import open_rows
     from littlestone._data.rounds import BadStream
     from littlestone._hypotheses.causes import Cause, Condition, any_of, causes_of
-    from littlestone._hypotheses.rows import label
+    from littlestone._hypotheses.cells import label
     from littlestone._hypotheses.rules import (
         ALWAYS,
         NEVER,
@@ -93,7 +93,7 @@ _HOMES = {
     "_data.rounds": "BadStream",
     "_data.readers": "open_rows",
     "_hypotheses.causes": "Cause Condition any_of causes_of",
-    "_hypotheses.rows": "label",
+    "_hypotheses.cells": "label",
     "_hypotheses.rules": "ALWAYS Hypothesis NEVER all_of at_least between negation one_of "
     "rule_from_json steps",
     "_learners.base": "PrivateLearner Release",

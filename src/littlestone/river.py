@@ -41,15 +41,9 @@ from littlestone._classes.causes import Causes, Ranges
 from littlestone._classes.thresholds import Thresholds
 from littlestone._data.cells import named_user
 from littlestone._data.schema import read_batch, read_rounds
-from littlestone._hypotheses.rows import (
-    column_names,
-    column_of,
-    label,
-    label_column,
-    named_column,
-    part_of,
-    passes,
-)
+from littlestone._hypotheses.cells import coded, label, passes
+from littlestone._hypotheses.frames import raw_cells
+from littlestone._hypotheses.rows import checked_cells, column_names, named_column, part_of
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.estimators import HasTerms
@@ -138,7 +132,7 @@ class _Model(base.MiniBatchClassifier):
         if not self._lacks_a_column(X):
             self._learn_batch(X, y)
             return
-        count, labels = _length(X), len(label_column(y))
+        count, labels = _length(X), len(checked_cells(y, "truth", "labels"))
         if count != labels:
             raise BadExample(f"{count} examples and {labels} labels")
         for x in self._unreadable(X, count):
@@ -178,7 +172,7 @@ class _Model(base.MiniBatchClassifier):
     def _labels(self, X: Any) -> list[bool | None]:
         if self._lacks_a_column(X):
             return [None] * _length(X)
-        batch, readable = read_batch(self.cls, X, "null")
+        batch, readable = read_batch(self.cls, X, False)
         labels: list[bool | None] = [None] * len(readable)
         found = self.learner_.predict_many(part_of(batch, readable)).tolist()
         for row, one in zip(np.flatnonzero(readable), found, strict=True):
@@ -282,7 +276,7 @@ class PrivateClassifier(HasTerms, _Model):
         # A null round of a user counts for the cap, so its user has to be known.
         if self.user is None or self.user not in (column_names(X) or []):
             return super()._unreadable(X, count)
-        return [{self.user: user} for user in column_of(X, self.user)]
+        return [{self.user: user} for user in coded(raw_cells(named_column(X, self.user)))]
 
     def _learn(self, x: Any, answer: bool) -> None:
         user = self._user(x)

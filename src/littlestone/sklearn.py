@@ -47,8 +47,10 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass, checked_class, kinds_of
-from littlestone._hypotheses.compare import float_of
-from littlestone._hypotheses.rows import Batch, as_batch, column_names, passes
+from littlestone._data.rounds import Rounds
+from littlestone._data.schema import read_rounds
+from littlestone._hypotheses.cells import float_of, passes
+from littlestone._hypotheses.rows import column_names
 from littlestone._hypotheses.values import key_of
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.estimators import HasTerms
@@ -171,11 +173,10 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
         """
         # Before a row is read: whether a fit is refused must not depend on the data.
         self._check_budget()
-        batch = self._batch(X, reset=True)
-        classes, answers = _labels(X, y, self.classes)
-        self.learner_ = self._begun(len(answers) if self.horizon is None else self.horizon)
+        classes, rounds = self._read(X, y, self.classes, reset=True)
+        self.learner_ = self._begun(len(rounds) if self.horizon is None else self.horizon)
         self.classes_ = classes
-        self.learner_.learn_many(batch, answers, bad_rows="null")
+        self.learner_.learn(rounds)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
@@ -202,23 +203,23 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
         """
         known = self.classes if classes is None else classes
         if hasattr(self, "learner_"):
-            batch, (_, answers) = self._batch(X, reset=False), _labels(X, y, self.classes_)
+            _, rounds = self._read(X, y, self.classes_, reset=False)
         elif known is None:
             raise ValueError("give classes at the first partial_fit: later labels are not known")
         elif self.horizon is None:
             raise BadParameter("give horizon: partial_fit does not know how many rows will follow")
         else:
             self._check_budget()
-            batch, (found, answers) = self._batch(X, reset=True), _labels(X, y, known)
+            two, rounds = self._read(X, y, known, reset=True)
             self.learner_ = self._begun(self.horizon)
-            self.classes_ = found
-        self.learner_.learn_many(batch, answers, bad_rows="null")
+            self.classes_ = two
+        self.learner_.learn(rounds)
         return self
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the label that the published rule gives to each row."""
         check_is_fitted(self)
-        positive = self.learner_.predict_many(self._batch(X, reset=False))
+        positive = self.learner_.predict_many(self._table(X, reset=False))
         return np.asarray(self.classes_[positive.astype(np.intp)])
 
     def _learner_begun(self) -> object:
@@ -236,8 +237,16 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
         else:
             self.budget.check(cost.epsilon, cost.delta)
 
-    def _batch(self, X: Any, *, reset: bool) -> Batch:
-        """Return the batch as the class reads it; of an array, as views of its columns."""
+    def _read(
+        self, X: Any, y: Any, classes: Iterable[Any] | None, *, reset: bool
+    ) -> tuple[npt.NDArray[Any], Rounds]:
+        """Return the two classes, and the rows as rounds."""
+        table = self._table(X, reset=reset)
+        two, answers = _labels(X, y, classes)
+        return two, read_rounds(checked_class(self.cls), table, answers, None, "null")
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return rows as the table that the learner reads; of an array, as views of its columns."""
         if self.cls is None:
             raise BadParameter("give cls, a class of rules such as Thresholds(0, 9, column='x0')")
         kinds = kinds_of(checked_class(self.cls))
@@ -245,7 +254,7 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
             raise ValueError("X is a dict of columns: pass a table, such as pandas.DataFrame(X)")
         if _has_names(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return as_batch(X, kinds)
+            return X
         if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
             # A frame of pandas whose columns go by number. As one array all its columns would have
             # one type, and it would not be seen any more that pandas guessed the type of each.
@@ -256,8 +265,8 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
             array = validate_data(self, given, reset=reset, dtype=None, ensure_all_finite=False)
             columns = list(array.T)
         if None in kinds and len(columns) == 1:
-            return as_batch(columns[0], kinds)
-        return as_batch({f"x{n}": column for n, column in enumerate(columns)}, kinds)
+            return columns[0]
+        return {f"x{n}": column for n, column in enumerate(columns)}
 
     def __sklearn_clone__(self) -> Self:
         budget = self._shared_budget()

@@ -22,13 +22,12 @@ import pytest
 import littlestone as ls
 from effort import scaled
 from littlestone._data import readers
-from littlestone._data.cells import read_column
 from littlestone._data.kafka import read_messages
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import file_schema, read_rounds
 from littlestone._data.tables import rounds_of_table
-from littlestone._hypotheses.compare import number_of
-from littlestone._hypotheses.rows import Kind, label, row_of
+from littlestone._hypotheses.cells import Kind, label, number_of, read_column
+from littlestone._hypotheses.rows import row_of
 from littlestone._hypotheses.values import key_of
 from littlestone._service.bodies import parse_block
 from littlestone._service.limits import Limits

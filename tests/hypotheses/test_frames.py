@@ -109,7 +109,7 @@ def test_a_missing_neighbour_does_not_change_the_text_of_a_row(
     table: Callable[[Columns], Any],
 ) -> None:
     """Else one replaced row would change the votes of all rows of its batch."""
-    one, other = (column_of(table({"a": values}), "a") for values in ([7, 8, 9], [7, 8, None]))
+    one, other = (column_of(table({"a": v}), "a", "value") for v in ([7, 8, 9], [7, 8, None]))
     assert [encode(value) for value in one[:2]] == [encode(value) for value in other[:2]]
 
 
@@ -184,15 +184,14 @@ def test_a_float_column_of_numbers_keeps_its_speed() -> None:
         assert batch["a"].dtype == np.float64
 
 
-LARGE = {"a": np.arange(1000), "b": np.linspace(0, 1, 1000)}
+LARGE = {"a": np.linspace(0, 1, 1000)}
 
 
 @pytest.mark.parametrize(
     "frame", [pd.DataFrame(LARGE), pl.DataFrame(LARGE), pa.table(LARGE)], ids=lambda f: type(f)
 )
 def test_numbers_are_not_copied(frame: Any) -> None:
-    for name in LARGE:
-        assert np.shares_memory(column_of(frame, name), column_of(frame, name))
+    assert np.shares_memory(column_of(frame, "a", "number"), column_of(frame, "a", "number"))
 
 
 class Refusing(dict[str, Any]):
@@ -273,8 +272,8 @@ def test_a_lazy_frame_is_to_be_collected() -> None:
 
 def test_a_masked_array_says_what_is_missing() -> None:
     masked = np.ma.array([1, 2], mask=[False, True])
-    assert column_of(masked, None).tolist() == [1, None]
-    assert column_of(np.ma.array([1, 2]), None).dtype.kind == "i"
+    assert column_of(masked, None, "value").tolist() == [1, None]
+    assert column_of(np.ma.array([1, 2]), None, "value").tolist() == [1, 2]
 
 
 def test_pandas_own_missing_value_is_none() -> None:
@@ -292,5 +291,5 @@ def test_numpy_truths_are_read_alike_alone_and_in_a_batch() -> None:
 def test_dates_are_refused_whatever_the_table() -> None:
     day = pd.Timestamp("2020-01-01")
     for table in (pd.DataFrame({"a": [day]}), pl.DataFrame({"a": [day]}), pa.table({"a": [day]})):
-        with pytest.raises(ls.BadExample, match=r"canonical|by their text"):
+        with pytest.raises(ls.BadExample, match=r"which no class reads|by their text"):
             readable_batch(ls.Points("a"), table)

@@ -115,7 +115,7 @@ def test_few_wanted_rows_are_counted_as_many_are() -> None:
     labels = np.arange(30_000) < 60
     rows = EpochRows(cls)
     everything = np.ones(30_000, dtype=bool)
-    rows.add(as_batch(columns, cls.reads, coded=True), labels, everything)
+    rows.add(as_batch(columns, cls.reads), labels, everything)
     gains, _, keys = rows.gains(units=5, alarm=1)
     for at in range(0, len(gains), 7):
         holds = keys.cause(at).predict(columns)

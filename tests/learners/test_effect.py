@@ -58,7 +58,7 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     effects = [effect(*row, causes, units, alarm) for row in coded]
 
     told = [{**x, OUTCOME: None if y == "ok" else y} for x, y in zip(rows, labels, strict=True)]
-    batch = as_batch(told if outcomes else rows, loop._kinds(), coded=True)
+    batch = as_batch(told if outcomes else rows, loop._kinds())
     answers = np.array([label > NORMAL for _, label in coded])
     number = np.arange(len(rows))
     judged = loop._judge(UsableRounds(batch, answers, number, number))

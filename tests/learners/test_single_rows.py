@@ -18,7 +18,8 @@ import pytest
 import littlestone as ls
 from classes import CASES
 from littlestone._classes.base import kinds_of, read_row, row_reader
-from littlestone._hypotheses.rows import Column, Kind
+from littlestone._hypotheses.cells import Kind
+from littlestone._hypotheses.rows import Column
 from littlestone._hypotheses.rules import OneOf, Steps
 from littlestone._hypotheses.values import canonical, encode, key_of
 from littlestone._learners import loop

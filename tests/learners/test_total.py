@@ -21,7 +21,8 @@ from littlestone._classes.base import VersionSpace, check_row, kinds_of
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import NULL
 from littlestone._data.schema import read_rounds
-from littlestone._hypotheses.rows import as_batch, part_of, passes, row_of, value_of
+from littlestone._hypotheses.cells import passes
+from littlestone._hypotheses.rows import as_batch, part_of, row_of, value_of
 from littlestone._learners.forest import Forest
 from littlestone._privacy.testing import SeededNoise
 from littlestone.paper import EveryRound, PaperDPSOA, PaperPlan

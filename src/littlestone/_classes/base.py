@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 import numpy as np
 
 from littlestone._display import facts, plural
-from littlestone._hypotheses.frames import plain_number
-from littlestone._hypotheses.rows import Batch, Column, Kind, batch_length, passes, row_of
+from littlestone._hypotheses.cells import Kind, passes, plain_number
+from littlestone._hypotheses.rows import Batch, Column, batch_length, read_examples, row_of
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import SMALL, Mask, Plain, encode, key_of
 from littlestone.errors import BadClass, BadExample, TooLarge
@@ -151,9 +151,9 @@ class HypothesisClass(Protocol):
 
     def readable(self, batch: Batch) -> Mask:
         """Return which rows of a batch pass `check`."""
-        rows = range(batch_length(batch))
-        passed = (passes(partial(check_row, self), row_of(batch, row)) for row in rows)
-        return np.fromiter(passed, dtype=bool, count=len(rows))
+        if (type(self).check, type(self).reads) in _PLAIN_ROWS:
+            return ~read_examples(batch, self.reads)[1]
+        return _pass_check(self, batch)
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
@@ -291,6 +291,13 @@ def row_reader(cls: HypothesisClass) -> Callable[[object], object]:
 _MOST_PLAIN = 12
 
 
+def _pass_check(cls: HypothesisClass, batch: Batch) -> Mask:
+    """Return which rows of a batch pass the class's own check, row by row."""
+    rows = range(batch_length(batch))
+    passed = (passes(partial(check_row, cls), row_of(batch, row)) for row in rows)
+    return np.fromiter(passed, dtype=bool, count=len(rows))
+
+
 def readable_rows(cls: HypothesisClass, batch: Batch) -> Mask:
     """Return which rows of a batch a class can read, row by row where its own answer raises."""
     try:
@@ -298,7 +305,7 @@ def readable_rows(cls: HypothesisClass, batch: Batch) -> Mask:
     except (BadExample, MemoryError):
         raise
     except Exception:
-        return HypothesisClass.readable(cls, batch)
+        return _pass_check(cls, batch)
 
 
 def learn_row(

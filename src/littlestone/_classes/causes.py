@@ -40,28 +40,22 @@ from littlestone._hypotheses.causes import (
     cause_from_key,
     causes_of,
 )
-from littlestone._hypotheses.compare import (
+from littlestone._hypotheses.cells import (
+    Kind,
     Number,
-    every,
     float_not_below,
+    label,
     number_of,
-    readable,
-    readable_numbers,
     simplest,
 )
 from littlestone._hypotheses.rows import (
-    Batch,
     Column,
-    Kind,
     checked_column,
     checked_columns,
-    column_of,
-    holds_where,
-    label,
     value_of,
 )
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask, Plain, canonical, encode, key_of, plain
+from littlestone._hypotheses.values import Plain, canonical, encode, key_of, plain
 from littlestone.errors import BadClass, BadExample, TooLarge
 
 
@@ -451,14 +445,6 @@ class Causes(HypothesisClass):
                 # Every text identifies a value: its key is not made to find that out.
                 if type(cell) is not str:
                     key_of(cell)
-
-    def readable(self, batch: Batch) -> Mask:
-        return every(
-            readable_numbers(column_of(batch, c.column))
-            if isinstance(c, Ranges)
-            else holds_where(batch, c, readable)
-            for c in self.columns
-        )
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 from typing import NamedTuple
 
-from littlestone._classes.base import INCONSISTENT, HypothesisClass, VersionSpace
-from littlestone._hypotheses.compare import every
-from littlestone._hypotheses.rows import Batch, Column, Kind, checked_columns, column_of, label
+from littlestone._classes.base import INCONSISTENT, HypothesisClass, VersionSpace, reads_plain_rows
+from littlestone._hypotheses.cells import Kind, label, truth_of
+from littlestone._hypotheses.rows import Column, checked_columns, value_of
 from littlestone._hypotheses.rules import (
     ALWAYS,
     NEVER,
@@ -21,9 +21,8 @@ from littlestone._hypotheses.rules import (
     Hypothesis,
     Literal,
     all_of,
-    are_truths,
 )
-from littlestone._hypotheses.values import Mask, Plain
+from littlestone._hypotheses.values import Plain
 from littlestone.errors import BadClass
 
 _Literals = frozenset[Literal]
@@ -41,6 +40,7 @@ class _VersionSpace(NamedTuple):
 _ONLY_NEVER = VersionSpace("only never is left")
 
 
+@reads_plain_rows
 @dataclass(frozen=True)
 class Conjunctions(HypothesisClass):
     """Learn an "and" of (negated) boolean columns, with `always` and `never`.
@@ -123,8 +123,9 @@ class Conjunctions(HypothesisClass):
         literals, claim, _ = state.content
         return all_of(literals if claim is None else literals & claim)
 
-    def readable(self, batch: Batch) -> Mask:
-        return every(are_truths(column_of(batch, name)) for name in self.columns)
+    def check(self, x: object) -> None:
+        for name in self.columns:
+            truth_of(value_of(x, name), name)
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

@@ -19,16 +19,14 @@ import numpy as np
 from littlestone._classes.base import INCONSISTENT, HypothesisClass, VersionSpace, checked_class
 from littlestone._classes.dimension import Shattering, Table, bitmasks, refuse_absurd
 from littlestone._classes.grids import Edges, Grid, OnPoints
-from littlestone._hypotheses.compare import isin, readable, readable_numbers
+from littlestone._hypotheses.cells import Kind, label
 from littlestone._hypotheses.rows import (
     Batch,
     Column,
-    Kind,
     checked_column,
-    column_of,
     example,
-    label,
     labels,
+    read_examples,
     value_of,
 )
 from littlestone._hypotheses.rules import ALWAYS, Hypothesis, one_of, steps
@@ -155,14 +153,10 @@ class FiniteClass(HypothesisClass):
         return self._place[key]
 
     def readable(self, batch: Batch) -> Mask:
-        column = column_of(batch, self.column)
+        batch, wrong = read_examples(batch, self.reads)
         if self.grid is not None:
-            return readable_numbers(column)
-        found = readable(column)
-        # Only readable cells are compared: `isin` would raise on the others.
-        if found.any():
-            found[found] = isin(column[found], self._points)
-        return found
+            return ~wrong
+        return one_of(self._points, self.column).predict(batch) & ~wrong
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

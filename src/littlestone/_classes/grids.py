@@ -13,9 +13,9 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
-from littlestone._hypotheses.compare import Number, number_of, readable_numbers, simplest
-from littlestone._hypotheses.rows import Batch, Column, Kind, checked_column, column_of, value_of
-from littlestone._hypotheses.values import Mask, Plain
+from littlestone._hypotheses.cells import Kind, Number, number_of, simplest
+from littlestone._hypotheses.rows import Column, checked_column, value_of
+from littlestone._hypotheses.values import Plain
 from littlestone.errors import BadClass, BadExample
 
 # The largest number of points that a grid keeps as a list.
@@ -131,10 +131,6 @@ class OnPoints:
     def check(self, x: object) -> None:
         """Raise `BadExample` unless the example holds a number or a missing value."""
         number_of(value_of(x, self.column))
-
-    def readable(self, batch: Batch) -> Mask:
-        """Return which rows hold a number or a missing value."""
-        return readable_numbers(column_of(batch, self.column))
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

@@ -34,7 +34,8 @@ from littlestone._classes.base import (
     points_of,
 )
 from littlestone._classes.grids import OnGrid, shallowest, subtree
-from littlestone._hypotheses.rows import label, value_of
+from littlestone._hypotheses.cells import label
+from littlestone._hypotheses.rows import value_of
 from littlestone._hypotheses.rules import ALWAYS, NEVER, Hypothesis, Steps, between
 
 

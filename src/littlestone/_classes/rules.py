@@ -16,18 +16,14 @@ from littlestone._classes.base import (
     fresh_value,
     reads_plain_rows,
 )
-from littlestone._hypotheses.compare import every, readable
+from littlestone._hypotheses.cells import Kind, label
 from littlestone._hypotheses.rows import (
-    Batch,
     Column,
-    Kind,
     checked_columns,
-    holds_where,
-    label,
     value_of,
 )
 from littlestone._hypotheses.rules import NEVER, AtLeast, Hypothesis, OneOf, Pair, at_least, one_of
-from littlestone._hypotheses.values import Mask, decode, encode, key_of
+from littlestone._hypotheses.values import decode, encode, key_of
 from littlestone.errors import BadClass
 
 # How the candidates predict.
@@ -127,9 +123,6 @@ class Rules(HypothesisClass):
     def check(self, x: object) -> None:
         for name in self.columns:
             key_of(value_of(x, name))
-
-    def readable(self, batch: Batch) -> Mask:
-        return every(holds_where(batch, name, readable) for name in self.columns)
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

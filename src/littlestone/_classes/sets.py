@@ -17,19 +17,15 @@ from littlestone._classes.base import (
     distinguishing_example,
     reads_plain_rows,
 )
-from littlestone._hypotheses.compare import readable
+from littlestone._hypotheses.cells import Kind, label
 from littlestone._hypotheses.rows import (
-    Batch,
     Column,
-    Kind,
     checked_column,
     example,
-    holds_where,
-    label,
     value_of,
 )
 from littlestone._hypotheses.rules import NEVER, Hypothesis, OneOf, one_of
-from littlestone._hypotheses.values import Mask, decode, encode, key_of, plain
+from littlestone._hypotheses.values import decode, encode, key_of, plain
 from littlestone.errors import BadClass
 
 
@@ -133,9 +129,6 @@ class Sets(HypothesisClass):
 
     def check(self, x: object) -> None:
         key_of(value_of(x, self.column))
-
-    def readable(self, batch: Batch) -> Mask:
-        return holds_where(batch, self.column, readable)
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

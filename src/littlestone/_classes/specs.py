@@ -41,7 +41,7 @@ from littlestone._classes.rules import Rules
 from littlestone._classes.sets import Points, Sets
 from littlestone._classes.thresholds import Bins, Thresholds
 from littlestone._classes.union import Complement, Union
-from littlestone._hypotheses.compare import Number
+from littlestone._hypotheses.cells import Number
 from littlestone._hypotheses.values import from_json, to_json
 from littlestone.errors import BadClass, BadExample, LittlestoneError
 

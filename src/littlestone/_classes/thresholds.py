@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from littlestone._classes.base import INCONSISTENT, HypothesisClass, VersionSpace, reads_plain_rows
 from littlestone._classes.grids import Edges, OnGrid, OnPoints, decimal, nearest, shallowest
-from littlestone._hypotheses.compare import Number, simplest
-from littlestone._hypotheses.rows import Column, checked_column, example, label, value_of
+from littlestone._hypotheses.cells import Number, label, simplest
+from littlestone._hypotheses.rows import Column, checked_column, example, value_of
 from littlestone._hypotheses.rules import ALWAYS, NEVER, Hypothesis, Steps, between
 from littlestone.errors import BadClass, BadExample
 

@@ -6,6 +6,8 @@ from functools import cached_property
 from itertools import chain
 from math import prod
 
+import numpy as np
+
 from littlestone._classes.base import (
     INCONSISTENT,
     HypothesisClass,
@@ -16,8 +18,8 @@ from littlestone._classes.base import (
     points_of,
 )
 from littlestone._classes.dimension import Shattering, refuse_absurd, tabulate
-from littlestone._hypotheses.compare import every
-from littlestone._hypotheses.rows import Batch, Column, Kind, label
+from littlestone._hypotheses.cells import Kind, label
+from littlestone._hypotheses.rows import Batch, Column
 from littlestone._hypotheses.rules import ALWAYS, NEVER, Hypothesis, negation
 from littlestone._hypotheses.values import Mask, Plain, encode
 from littlestone.errors import BadClass, TooLarge
@@ -190,7 +192,7 @@ class Union(HypothesisClass):
             member.check(x)
 
     def readable(self, batch: Batch) -> Mask:
-        return every(member.readable(batch) for member in self.members)
+        return np.asarray(np.logical_and.reduce([m.readable(batch) for m in self.members]))
 
     @property
     def reads(self) -> Mapping[Column, Kind]:

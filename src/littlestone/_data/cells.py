@@ -1,32 +1,23 @@
-"""Readers of cells: one for each kind of column, each a function of one cell.
+"""Readers of what a stream has beside the columns of a class: labels and users; checks of Arrow.
 
-What another row holds never changes what a cell becomes (docs/guarantee.md, Lemma 0): a reader is
-mapped over the distinct cells of a column, and the type of an Arrow column is in the schema of its
-file, which is public. Numbers are always 64-bit floats (whole numbers above 2^53 are rounded), never
-integers in one block and floats in the next.
+Each is mapped over the distinct cells of a column, as the readers of `_hypotheses/cells.py` are:
+what another row holds never changes what a cell becomes (docs/guarantee.md, Lemma 0).
 """
 
-import math
-import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
-from types import NoneType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from littlestone._data.rounds import NULL, Labels, UserNumbers
-from littlestone._hypotheses.columns import Column, column_from_cells, column_from_codes
-from littlestone._hypotheses.compare import float_of
-from littlestone._hypotheses.rows import Kind, label, passes
+from littlestone._hypotheses.cells import Cells, Kind, ReadColumn, is_text, passes, read_column
+from littlestone._hypotheses.cells import flat_type as flat_type
+from littlestone._hypotheses.cells import quoted as quoted
+from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.values import Mask, Plain, key_of
 from littlestone.errors import BadExample
-
-# A list of cells, or a column of pyarrow.
-Cells = Any
-# What was read of each row, and which rows have a wrong cell, for which there is a placeholder.
-ReadColumn = tuple[Any, Mask]
 
 # The fault of a cell that is not of its kind.
 WRONG: dict[Kind, str] = {
@@ -37,127 +28,27 @@ WRONG: dict[Kind, str] = {
 # The fault of a label whose positive values are named: it is missing, or no plain value.
 WRONG_VALUE = "is not a value that a label can have"
 WRONG_USER = "does not name a user"
-_PLAIN = {NoneType, bool, int, float, str}
 
 
-def quoted(cell: object) -> str:
-    """Return a cell as it is quoted in an error, shortened."""
-    return reprlib.repr(cell)
+def read_file_column(cells: Cells, kind: Kind) -> ReadColumn:
+    """Read a column of a file, in which text must be UTF-8."""
+    column, wrong = read_column(cells, kind)
+    if kind != "value" or not (broken := column.map(_not_utf8)).any():
+        return column, wrong
+    return column.without(broken), wrong | broken[column.codes]
 
 
-def read_column(cells: Cells, kind: Kind) -> ReadColumn:
-    """Read a column that the class reads."""
-    return _READERS[kind](cells)
+def _not_utf8(values: npt.NDArray[Any]) -> Mask:
+    found = (isinstance(value, str) and not _is_utf8(value) for value in values.tolist())
+    return np.fromiter(found, dtype=bool, count=len(values))
 
 
-def cell_of(cells: Cells, row: int) -> object:
-    """Return one cell as it stands in its file."""
-    return _scalar(cells[row]) if _is_arrow(cells) else cells[row]
-
-
-def coded(cells: Cells) -> Column:
-    """Return the cells of a column, each distinct one once."""
-    if not _is_arrow(cells):
-        return column_from_cells(cells)
-    held = str(flat_type(cells.type))
-    if held in _WITHOUT_VIEWS:
-        cells = cells.cast(_WITHOUT_VIEWS[held])
-    if not hasattr(cells.type, "index_type"):
-        cells = cells.dictionary_encode()
-    if hasattr(cells, "chunks"):
-        cells = cells.unify_dictionaries().combine_chunks()
-        if hasattr(cells, "chunks"):  # no rows
-            return column_from_cells([])
-    indices = cells.indices
-    if indices.null_count:
-        indices = indices.cast("int64").fill_null(-1)
-    return column_from_codes(list(map(_scalar, cells.dictionary)), np.asarray(indices))
-
-
-_WITHOUT_VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
-
-
-def _is_arrow(cells: Cells) -> bool:
-    return hasattr(cells, "null_count")
-
-
-def _scalar(cell: Any) -> object:
-    """Return the value of a cell; text that is not UTF-8 gets lone surrogates."""
-    if hasattr(cell, "dictionary"):
-        cell = cell.value
+def _is_utf8(text: str) -> bool:
+    """Return whether no byte of a text was undecodable."""
     try:
-        return cell.as_py()
-    except UnicodeDecodeError:
-        return cell.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
-
-
-def value_cell(cell: Any) -> Any:
-    """Read a value, as it is; bytes that were not UTF-8, lists and objects are wrong."""
-    if isinstance(cell, str):
-        try:
-            cell.encode()
-        except UnicodeEncodeError:
-            raise BadExample(f"{quoted(cell)} {WRONG['value']}") from None
-    elif type(cell) not in _PLAIN and type(cell) is not bytes:
-        raise BadExample(f"{quoted(cell)} {WRONG['value']}")
-    return cell
-
-
-def _values(cells: Cells) -> ReadColumn:
-    column = coded(cells)
-    wrong = np.array([not passes(value_cell, cell) for cell in column.values.tolist()], dtype=bool)
-    column.values[wrong] = None
-    return column, column.where(wrong)
-
-
-def _numbers(cells: Cells) -> ReadColumn:
-    """Read numbers as 64-bit floats; a missing number is NaN."""
-    if _is_arrow(cells):
-        import pyarrow
-
-        cells = cells.cast(flat_type(cells.type))
-        # Decimals one by one as well: a cast makes 0.30000000000000004 of 0.3.
-        if not _is_text(cells.type) and not pyarrow.types.is_decimal(cells.type):
-            # safe=False: integers above 2^53 are rounded, as they are in every other format.
-            floats = cells.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-            return floats, np.zeros(len(floats), dtype=bool)
-        cells = list(map(_scalar, cells))
-    return number_cells(cells)
-
-
-def number_cells(cells: Sequence[Any]) -> tuple[npt.NDArray[np.float64], Mask]:
-    """Read a list of numbers."""
-    numbers, wrong = list[float](), np.zeros(len(cells), dtype=bool)
-    for row, cell in enumerate(cells):
-        try:
-            numbers.append(_number(cell))
-        except BadExample:
-            numbers.append(math.nan)
-            wrong[row] = True
-    return np.array(numbers, dtype=np.float64), wrong
-
-
-def _number(cell: Any) -> float:
-    # What most cells are, without the cases of `float_of`; where both read a cell, they agree.
-    if type(cell) is str or type(cell) is float:
-        try:
-            return float(cell)
-        except ValueError:
-            pass
-    return float_of(cell)
-
-
-def _truths(cells: Cells) -> ReadColumn:
-    """Read truth values; a missing one is wrong."""
-    labels, _, _ = read_labels(coded(cells), label)
-    return labels == 1, labels == NULL
-
-
-_READERS: dict[Kind, Callable[[Cells], ReadColumn]] = {
-    "value": _values,
-    "number": _numbers,
-    "truth": _truths,
-}
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def read_labels(
@@ -253,11 +144,6 @@ EXPECTED: dict[Kind, str] = {
 }
 
 
-def flat_type(held: Any) -> Any:
-    """Return the type of the values of a column, also of a dictionary."""
-    return held.value_type if hasattr(held, "value_type") and hasattr(held, "index_type") else held
-
-
 def is_usable(held: Any, kind: Kind) -> bool:
     """Return whether a column of some type can be read as a kind of value."""
     from pyarrow import types
@@ -266,15 +152,11 @@ def is_usable(held: Any, kind: Kind) -> bool:
         # Floats and truth values have no one text: whoever wrote the file may have guessed the
         # type from the rows, and one missing cell makes 3.0 of 3 (docs/guarantee.md, Lemma 0).
         whole = bool(types.is_integer(held) or types.is_null(held))
-        return whole or _is_text(held) or _is_bytes(held)
+        return whole or is_text(held) or _is_bytes(held)
     number = bool(types.is_integer(held) or types.is_floating(held) or types.is_boolean(held))
     if kind == "number":
         number = number or bool(types.is_decimal(held) or types.is_null(held))
-    return number or _is_text(held)
-
-
-def _is_text(held: Any) -> bool:
-    return str(held) in ("string", "large_string", "string_view")
+    return number or is_text(held)
 
 
 def _is_bytes(held: Any) -> bool:

@@ -57,7 +57,7 @@ from littlestone._data.text import (
     is_regular,
     refuse_to_follow,
 )
-from littlestone._hypotheses.rows import Kind
+from littlestone._hypotheses.cells import Kind
 
 UNFINISHED = (
     "its last lines may still be written (a line without a line feed, or a quote that is not "

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,7 +22,6 @@ from littlestone._classes.base import (
     check_row,
     checked_class,
     kinds_of,
-    read_row,
     readable_rows,
 )
 from littlestone._classes.causes import Causes
@@ -31,34 +30,25 @@ from littlestone._data.cells import (
     WRONG,
     WRONG_USER,
     WRONG_VALUE,
-    Cells,
-    cell_of,
-    coded,
-    number_cells,
     quoted,
-    read_column,
+    read_file_column,
     read_labels,
     read_users,
-    value_cell,
 )
 from littlestone._data.rounds import NULL, BadRow, BadStream, Labels, Rounds, UserNumbers
-from littlestone._hypotheses.columns import Column, column_from_array, objects
-from littlestone._hypotheses.compare import float_of
-from littlestone._hypotheses.compare import readable as readable_values
+from littlestone._hypotheses.cells import Cells, Kind, cell_of, coded, float_of, label, passes
+from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.frames import arrow_stream, arrow_table
 from littlestone._hypotheses.rows import (
     Batch,
-    Kind,
-    as_batch,
-    column_of,
-    label,
-    label_column,
+    checked_cells,
+    example_at,
     named_column,
-    passes,
+    read_examples,
     row_of,
 )
 from littlestone._hypotheses.values import Mask, Plain, key_of
-from littlestone.errors import BadColumn, BadExample
+from littlestone.errors import BadExample
 
 # The first fault of each bad row, by row.
 Faults = dict[int, str]
@@ -137,16 +127,13 @@ class Schema:
         """Read the columns of some rows; those with faults, old and new, are null rounds."""
         columns = self.read_columns(cells, faults)
         column = coded(cells[self.label])
-        read = self.label_of
         if self.label_kind == "value":
-            read = self._named_label
-        labels, outcomes, _ = read_labels(column, read)
+            column, _ = read_file_column(column, "value")
+        labels, outcomes, _ = read_labels(column, self.label_of)
         self._note(faults, cells, self.label, self.wrong_label, labels == NULL)
         users = None
         if self.user is not None:
-            column = coded(cells[self.user])
-            column.values[[not passes(value_cell, cell) for cell in column.values]] = None
-            users, _ = read_users(column)
+            users, _ = read_users(read_file_column(cells[self.user], "value")[0])
             self._note(faults, cells, self.user, WRONG_USER, users == NO_USER)
         # The round stays, without a label: the rows after it keep their numbers (Lemma 0).
         labels[list(faults)] = NULL
@@ -159,14 +146,11 @@ class Schema:
         bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
         return Rounds(columns, labels, users, outcomes if self.normal else None, bad)
 
-    def _named_label(self, cell: Any) -> Plain:
-        return self.label_of(value_cell(cell))
-
     def read_columns(self, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Any]:
         """Read the columns of the class; cells that are not of their kind are faults."""
         columns = {}
         for name, kind in self.kinds.items():
-            columns[name], wrong = read_column(cells[name], kind)
+            columns[name], wrong = read_file_column(cells[name], kind)
             self._note(faults, cells, name, WRONG[kind], wrong)
         return columns
 
@@ -298,10 +282,10 @@ def label_bounds(positive: Sequence[str]) -> tuple[Bound, ...]:
                 f"--positive {text} is a value and others are conditions on a number: name either "
                 "values or conditions"
             )
-        numbers, wrong = number_cells([match[2]])
-        if wrong.any() or math.isnan(numbers[0]):
+        number = float_of(match[2]) if passes(float_of, match[2]) else math.nan
+        if math.isnan(number):
             raise BadStream(f"--positive {text!r}: no number follows {match[1]}, as in '>60'")
-        bounds.append((match[1], float(numbers[0])))
+        bounds.append((match[1], number))
     return tuple(bounds)
 
 
@@ -316,12 +300,11 @@ def read_rounds(
     if bad_rows not in get_args(BadRows):
         raise BadExample(f"bad_rows must be 'refuse' or 'null', not {bad_rows!r}")
     schema, refuses = Schema(cls, {}, "", None), bad_rows == "refuse"
-    column = _label_column(schema, y)
-    batch, readable = read_batch(cls, X, bad_rows)
+    # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
+    column = coded(checked_cells(y, "value" if schema.normal else "truth", "labels"))
+    batch, readable = read_batch(cls, X, refuses)
     if len(column) != len(readable):
         raise BadExample(f"{len(readable)} examples and {len(column)} labels")
-    if refuses:
-        refuse_unreadable(cls, batch, readable)
     labels, outcomes, wrong = read_labels(column, schema.label_of)
     if refuses and wrong:
         _refuse_cell(column, wrong)
@@ -365,22 +348,6 @@ def read_parts(
         done += 0 if stream is None else len(part)
 
 
-def _label_column(schema: Schema, y: object) -> Column:
-    if isinstance(y, Column):
-        return y
-    try:
-        # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
-        given = column_of(y, None, "value") if schema.normal else label_column(y)
-    except BadColumn as error:
-        raise BadColumn(f"labels: {error.sentence.removeprefix('labels: ')}") from None
-    if given.dtype.kind not in "biuf":
-        return column_from_array(given)
-    if given.dtype.kind == "b":
-        return Column(objects([False, True]), given.astype(np.int32))
-    values, codes = np.unique(given, return_inverse=True)
-    return Column(objects(values), codes.astype(np.int32))
-
-
 def _read_users(users: Any, labels: Labels, refuses: bool) -> UserNumbers:
     """Return the number of each user; a round of nobody becomes a null round."""
     column = _user_column(users)
@@ -398,11 +365,8 @@ def _read_users(users: Any, labels: Labels, refuses: bool) -> UserNumbers:
 
 
 def _user_column(users: Any) -> Column:
-    try:
-        # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
-        return column_from_array(column_of(users, None, "value"))
-    except BadColumn as error:
-        raise BadColumn(f"users: {error.sentence}") from None
+    # Read as values are: a type that was guessed from other rows is refused (Lemma 0).
+    return coded(checked_cells(users, "value", "users"))
 
 
 def user_numbers(users: Any) -> UserNumbers:
@@ -417,51 +381,16 @@ def _refuse_cell(column: Column, wrong: Mapping[int, BadExample]) -> None:
 
 
 def readable_batch(cls: HypothesisClass, X: Any) -> Batch:
-    """Return a batch as columns, if the class can read every row of it."""
-    batch, readable = read_batch(cls, X, "refuse")
-    refuse_unreadable(cls, batch, readable)
-    return batch
+    """Return a table as a batch, if the class can read every row of it."""
+    return read_batch(cls, X, True)[0]
 
 
-def refuse_unreadable(cls: HypothesisClass, batch: Batch, readable: Mask) -> None:
-    """Raise `BadExample` for the first row that cannot be read, if there is one."""
-    if readable.all():
-        return
-    row = int(np.argmin(readable))
-    try:
-        check_row(cls, row_of(batch, row))
-    except BadExample as error:
-        raise BadExample(error.sentence, row) from None
-    raise AssertionError(f"{cls!r} reads row {row} alone and not in a batch")
-
-
-def read_batch(cls: HypothesisClass, X: Any, bad_rows: BadRows) -> tuple[Batch, Mask]:
-    """Return a table in memory as columns, and which of its rows the class can read."""
-    try:
-        batch = as_batch(X, kinds_of(cls), coded=True)
-        readable = readable_rows(cls, batch)
-        if bad_rows == "null":
-            _without_odd_values(batch)
-        return batch, readable
-    except BadColumn:
-        raise
-    except BadExample:
-        if bad_rows == "refuse" or not isinstance(X, list | tuple | np.ndarray):
-            raise
-    rows: list[Any] = list(X)
-    readable = np.array([passes(partial(check_row, cls), x) for x in rows], dtype=bool)
-    kept = [read_row(cls, x) if reads else None for x, reads in zip(rows, readable, strict=True)]
-    # What cannot be read is never learned: a readable row stands in its place, so that all line up.
-    stand_in = next((x for x, reads in zip(kept, readable, strict=True) if reads), None)
-    lined_up = [x if reads else stand_in for x, reads in zip(kept, readable, strict=True)]
-    try:
-        return as_batch(lined_up, kinds_of(cls), coded=True), readable
-    except BadExample:  # a class may read a column where there is one: each row keeps its own
-        return column_of(lined_up, None), readable
-
-
-def _without_odd_values(batch: Batch) -> None:
-    """Leave out the values of null rounds, which nothing may have to compare."""
-    for column in batch.values() if isinstance(batch, dict) else ():
-        if isinstance(column, Column):
-            column.values[~column.map(readable_values)] = None
+def read_batch(cls: HypothesisClass, X: Any, refuses: bool) -> tuple[Batch, Mask]:
+    """Return a table in memory as a batch, and which of its rows the class can read."""
+    X, reads = arrow_table(X), kinds_of(cls)
+    batch, wrong = read_examples(X, reads)
+    readable = readable_rows(cls, batch) & ~wrong
+    if refuses and not readable.all():
+        row = int(np.argmin(readable))
+        raise BadExample(why_unread(cls, example_at(X, reads, row)), row)
+    return batch, readable

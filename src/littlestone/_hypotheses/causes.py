@@ -31,22 +31,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._hypotheses.compare import (
-    Number,
-    compare_all,
-    isin_each,
-    number_of,
-    simplest,
-    texts_of,
-)
+from littlestone._hypotheses.cells import Kind, Number, simplest
 from littlestone._hypotheses.rows import (
+    Batch,
     Column,
-    as_batch,
-    batch_length,
     checked_column,
-    coded_column_of,
     column_of,
-    value_of,
+    table_length,
 )
 from littlestone._hypotheses.rules import (
     NEVER,
@@ -64,7 +55,6 @@ from littlestone._hypotheses.values import (
     decode,
     encode,
     from_json,
-    key_of,
     to_json,
 )
 from littlestone.errors import BadClass, BadExample
@@ -149,29 +139,11 @@ class Condition:
         """Return the canonical bytes: two conditions are equal exactly when their keys are."""
         return encode(self.parts)
 
-    @cached_property
-    def _value_key(self) -> bytes:
-        return encode(self.value)
-
-    @cached_property
-    def _value_texts(self) -> frozenset[str]:
-        """Return all texts whose canonical value is the condition's."""
-        return frozenset(texts_of([self.value]))
-
     def __str__(self) -> str:
         return str(self.rule)
 
     def __call__(self, x: object) -> bool:
-        column = self.column
-        cell = x[column] if type(x) is dict and column in x else value_of(x, column)
-        if self.low is None and self.high is None:
-            if type(cell) is str:
-                return cell in self._value_texts
-            return key_of(cell) == self._value_key
-        number = number_of(cell)
-        return (self.low is None or number >= self.low) and (
-            self.high is None or number < self.high
-        )
+        return self.rule(x)
 
     def contains(self, other: "Condition") -> bool:
         """Return whether it holds wherever the other one does.
@@ -385,7 +357,7 @@ def match_counts(
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
     """Return how many causes match each row of a batch, and which is the first."""
     masks = _masks(causes, X)
-    length = len(masks[0]) if masks else batch_length(as_batch(X))
+    length = len(masks[0]) if masks else table_length(X)
     counts, first = np.zeros(length, dtype=np.int8), np.full(length, -1, dtype=np.int8)
     # From the last to the first: the first that matches is written last.
     for index in reversed(range(len(masks))):
@@ -398,10 +370,10 @@ def own_causes(
     causes: Sequence[Cause], X: Any, counts: npt.NDArray[np.int8]
 ) -> npt.NDArray[np.int8]:
     """Return, for each row of a batch with outcomes, the first cause that has its outcome."""
-    outcomes = column_of(X, OUTCOME)
-    distinct = list(dict.fromkeys(cause.outcome for cause in causes))
-    same = dict(zip(distinct, isin_each(outcomes, distinct), strict=True))
-    own = np.full(len(outcomes), -1, dtype=np.int8)
+    outcomes = {OUTCOME: column_of(X, OUTCOME, "value")}
+    distinct = dict.fromkeys(cause.outcome for cause in causes)
+    same = {outcome: one_of([outcome], OUTCOME).predict(outcomes) for outcome in distinct}
+    own = np.full(len(counts), -1, dtype=np.int8)
     # From the last to the first: the first is written last.
     for index, matches in reversed(list(enumerate(_masks(causes, X)))):
         own[(matches | (counts == 0)) & same[causes[index].outcome]] = index
@@ -410,59 +382,21 @@ def own_causes(
 
 def _masks(causes: Sequence[Cause], X: Any) -> list[Mask]:
     """Return where each cause holds, each column read once and each condition evaluated once."""
-    by_column: dict[tuple[str, bool], dict[Condition, None]] = {}
-    for cause in causes:
-        for condition in cause.conditions:
-            by_column.setdefault((condition.column, condition.is_range), {})[condition] = None
-    holds: dict[Condition, Mask] = {}
-    for (name, is_range), some in by_column.items():
-        if is_range:
-            masks: Iterable[Mask] = _in_ranges(column_of(X, name, "number"), some)
-        else:
-            masks = _equal(X, name, [condition.value for condition in some])
-        holds.update(zip(some, masks, strict=True))
-    found = []
+    conditions = dict.fromkeys(condition for cause in causes for condition in cause.conditions)
+    kinds: dict[str, Kind] = {}
+    for condition in conditions:
+        kind: Kind = "number" if condition.is_range else "value"
+        # Values in which ranges find their numbers, if there are conditions of both kinds.
+        kinds[condition.column] = "value" if kinds.get(condition.column, kind) != kind else kind
+    batch: Batch = {name: column_of(X, name, kind) for name, kind in kinds.items()}
+    holds = {condition: condition.rule.predict(batch) for condition in conditions}
+    masks = []
     for cause in causes:
         mask, *others = (holds[condition] for condition in cause.conditions)
         for other in others:
             mask = mask & other
-        found.append(mask)
-    return found
-
-
-def _equal(X: Any, name: str, values: Sequence[Plain]) -> Iterable[Mask]:
-    """Return, for each of several values, which entries of a column are that value."""
-    coded = coded_column_of(X, name)
-    if coded is None:
-        return isin_each(column_of(X, name), values)
-    return map(coded.where, isin_each(coded.values, values))
-
-
-def _in_ranges(column: npt.NDArray[Any], conditions: Iterable[Condition]) -> Iterator[Mask]:
-    """Return, for each of several ranges of a column, which entries lie in it."""
-    # Each number is read once, each limit compared once: ranges share them.
-    if column.dtype.kind not in "biuf":
-        column = _numbers(column)
-    reached: dict[Number, Mask] = {}
-    for condition in conditions:
-        for limit in (condition.low, condition.high):
-            if limit is not None and limit not in reached:
-                reached[limit] = compare_all(column, limit)
-        low, high = condition.low, condition.high
-        if low is None or high is None:
-            yield ~reached[high] if high is not None else reached[low]  # type: ignore[index]
-        else:
-            yield reached[low] & ~reached[high]
-
-
-def _numbers(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    numbers = np.empty(len(column))
-    for row, cell in enumerate(column):
-        try:
-            numbers[row] = number_of(cell)
-        except BadExample as error:
-            raise BadExample(error.sentence, row) from None
-    return numbers
+        masks.append(mask)
+    return masks
 
 
 @dataclass(frozen=True, eq=False)

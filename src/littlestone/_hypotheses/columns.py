@@ -10,7 +10,7 @@ be read from codes but equality; and one value may have several codes.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from littlestone._hypotheses.values import Mask
 
 Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
+Result = TypeVar("Result")
 
 
 class Column:
@@ -31,7 +32,7 @@ class Column:
         self,
         values: Array,
         codes: Codes,
-        computed: dict[Callable[[Array], Array], Array] | None = None,
+        computed: dict[Callable[[Array], Any], Any] | None = None,
     ) -> None:
         self.values, self.codes = values, codes
         # Shared by all parts of a column, as they share its values.
@@ -75,17 +76,25 @@ class Column:
         cells: list[Any] = np.asarray(self).tolist()
         return cells
 
-    def map(self, function: Callable[[Array], Array]) -> Array:
+    def map(self, function: Callable[[Array], Result]) -> Result:
         """Return a function of the values, which is computed once for all parts of the column."""
         if function not in self._computed:
             self._computed[function] = function(self.values)
-        return self._computed[function]
+        result: Result = self._computed[function]
+        return result
 
-    def where(self, holds: Mask) -> Mask:
-        """Return the rows whose value is marked."""
+    def without(self, wrong: Mask) -> "Column":
+        """Return the column with None in place of some of its values."""
+        values = self.values.copy()
+        values[wrong] = None
+        return Column(values, self.codes)
+
+    def where(self, test: Callable[[Array], Mask]) -> Mask:
+        """Return the rows whose value passes a test, asked once a value, or once a row if fewer."""
+        if len(self) < len(self.values):
+            return test(self.values[self.codes])
+        holds = test(self.values)
         marked = np.flatnonzero(holds)
-        if len(marked) == len(holds):
-            return np.ones(len(self), dtype=bool)
         # One comparison is faster than a lookup.
         if len(marked) <= 1:
             return self.codes == marked[0] if len(marked) else np.zeros(len(self), dtype=bool)
@@ -94,9 +103,9 @@ class Column:
 
 def objects(cells: Any) -> Array:
     """Return cells as an array of Python objects."""
-    values = np.empty(len(cells), dtype=object)
-    values[:] = cells.tolist() if isinstance(cells, np.ndarray) else cells
-    return values
+    return np.fromiter(
+        cells.tolist() if isinstance(cells, np.ndarray) else cells, dtype=object, count=len(cells)
+    )
 
 
 class _Numbering(dict[Hashable, int]):
@@ -140,7 +149,12 @@ def _told_apart(cells: Sequence[Any]) -> Column:
 
 
 def column_from_array(array: Array) -> Column:
-    """Return an array of text, of whole numbers or of objects as a column."""
+    """Return an array as a column."""
+    if array.dtype.kind == "b":
+        return Column(objects([False, True]), array.astype(np.int32))
+    if array.dtype.kind == "f":
+        values, codes = np.unique(array, return_inverse=True)
+        return Column(objects(values), codes.astype(np.int32))
     if array.dtype.kind not in "iuU" or not array.dtype.itemsize:
         return column_from_cells(array.tolist())
     try:

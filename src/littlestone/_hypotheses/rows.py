@@ -1,10 +1,11 @@
-"""Rows: examples and batches, and how their columns are read.
+"""Rows: examples and batches, and how their columns are found.
 
-An example is a value, or a row (a mapping from column to value). A batch is an array or a list of
+An example is a value, or a row (a mapping from column to value). A table is an array or a list of
 values; or a mapping from column to array, a data frame (pandas, polars, pyarrow), a structured
-array, or a list of rows. Of a batch only the columns that the class reads are used.
+array, or a list of rows. Of a table only the columns that are asked for are read, each by the
+reader of its kind (`_hypotheses/cells.py`), and they are then a *batch*.
 
-The meaning of a missing value depends on the class, and not on where the batch comes from:
+The meaning of a missing value depends on the class, and not on where the table comes from:
 
 - where values are compared by their text (`Points`, `Sets`, `Rules`, a table without a grid) a
   missing one is None, a value like any other: `x = None` is a rule. A table without a point for it
@@ -17,24 +18,25 @@ Missing is None in Python; a null of polars, pyarrow and pandas' own types; NaN 
 pandas; what a masked array masks.
 """
 
-import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from littlestone._hypotheses.columns import Column as ValueColumn
-from littlestone._hypotheses.columns import column_from_array, column_from_cells
-from littlestone._hypotheses.frames import Kind as Kind
-from littlestone._hypotheses.frames import (
-    arrow_table,
-    checked_array,
-    column_array,
-    frame_values,
-    refuse_lazy,
+from littlestone._hypotheses.cells import (
+    Absent,
+    AnyColumn,
+    Cells,
+    Kind,
+    arrow_cells,
+    cell_of,
+    is_arrow,
+    read_column,
+    refuse_wrong,
 )
+from littlestone._hypotheses.columns import Column as ValueColumn
+from littlestone._hypotheses.columns import objects
+from littlestone._hypotheses.frames import arrow_table, raw_cells, refuse_guessed, refuse_lazy
 from littlestone._hypotheses.values import Mask, Plain, plain
 from littlestone.errors import BadClass, BadColumn, BadExample
 
@@ -64,101 +66,6 @@ def checked_columns(columns: Iterable[str]) -> tuple[str, ...]:
             raise BadClass(f"column {name!r} is named twice")
         seen[name] = None
     return tuple(seen)
-
-
-def label(y: object) -> bool:
-    """Return the label of an example: 0 or 1, true or false, also as text.
-
-    Text counts because a reader of tables makes text of a whole column when one cell is no number.
-
-    Parameters
-    ----------
-    y : object
-        What stands for the label.
-
-    Raises
-    ------
-    BadExample
-        If it is something else.
-
-    Examples
-    --------
-    >>> label(1), label(np.int8(0)), label(True), label("1.0"), label("False")
-    (True, False, True, True, False)
-    >>> label(2)
-    Traceback (most recent call last):
-    littlestone.errors.BadExample: label 2 is not 0 or 1: pass truth values, such as y > 60
-    """
-    if y is True or y is False:  # the common case, before slower tests
-        return bool(y)
-    if isinstance(y, np.generic):
-        y = plain(y)
-    if isinstance(y, bytes):
-        y = y.decode("ascii", "replace")
-    if isinstance(y, int | float) and y in (0, 1):
-        return bool(y)
-    # Lemma 0: the label of a row must not depend on whether another row made text of the column.
-    if isinstance(y, str) and (word := y.strip().lower()) in _TRUTHS:
-        return _TRUTHS[word]
-    if isinstance(y, str) and (number := _number(y)) in (0, 1):
-        return bool(number)
-    raise BadExample(f"label {reprlib.repr(y)} is not 0 or 1: pass truth values, such as y > 60")
-
-
-_TRUTHS = {"0": False, "1": True, "false": False, "true": True}
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def labels(y: object) -> npt.NDArray[np.bool_]:
-    """Return the labels of a batch."""
-    array = label_column(y)
-    return zeros_and_ones(array) if array.dtype.kind in "biuf" else each(label, array)
-
-
-def label_column(y: object) -> npt.NDArray[Any]:
-    """Return labels as an array, or raise `BadColumn` if its type cannot hold labels."""
-    try:
-        return column_of(y, None, "truth")
-    except BadColumn as error:
-        raise BadColumn(f"labels: {error.sentence}") from None
-
-
-def zeros_and_ones(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return an array of numbers as truth values; raise `BadExample` unless all are 0 or 1."""
-    bad = np.flatnonzero((array != 0) & (array != 1))
-    if len(bad):
-        raise BadExample(
-            f"label {array[bad[0]].item()!r} is not 0 or 1: pass truth values, such as y > 60",
-            int(bad[0]),
-        )
-    return array.astype(bool, copy=False)
-
-
-def each(predicate: Callable[[object], bool], column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return the value of a predicate at each entry of a column."""
-    # A loop, not np.vectorize: the row of the entry belongs to the error.
-    answers = np.empty(len(column), dtype=bool)
-    for row, value in enumerate(column):
-        try:
-            answers[row] = predicate(value)
-        except BadExample as error:
-            raise BadExample(error.sentence, row) from None
-    return answers
-
-
-def passes(read: Callable[[Any], object], value: object) -> bool:
-    """Return whether a function accepts a value."""
-    try:
-        read(value)
-    except BadExample:
-        return False
-    return True
 
 
 def packed(x: object) -> Plain:
@@ -200,76 +107,9 @@ def example(value: object, column: Column) -> object:
     return value if column is None else {column: value}
 
 
-# Many examples: an array of values, or an array for each column, all of one length.
-Batch = npt.NDArray[Any] | dict[str, npt.NDArray[Any]]
-
-
-def as_batch(X: Any, reads: Mapping[Column, Kind] | None = None, *, coded: bool = False) -> Batch:
-    """Return a batch of any form as arrays."""
-    kinds: dict[str, Kind | None]
-    kinds = {name: kind for name, kind in (reads or {}).items() if name is not None}
-    if len(kinds) < len(reads or {}):
-        kinds = {}  # a class that also reads bare values: take all columns
-    X = arrow_table(X)
-    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
-        if not kinds and not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
-            return column_of(X, None)  # rows with different columns stay rows
-        # csv.DictReader keeps surplus cells under the name None, which no class reads.
-        names = kinds or {name: None for name in X[0] if name is not None}
-        return {name: _picked_column(X, name, kind, coded) for name, kind in names.items()}
-    found = column_names(X)
-    if found is None:
-        return column_of(X, None, (reads or {}).get(None))
-    kinds = kinds or _all_of(X, found)
-    read = _coded_or_array if coded else column_of
-    columns = {name: read(X, name, kind) for name, kind in kinds.items()}
-    # Columns of different lengths would pair cells of different rows.
-    lengths = {name: len(column) for name, column in columns.items()}
-    if isinstance(X, Mapping):
-        lengths |= {name: len(column) for name, column in X.items() if isinstance(column, Sized)}
-    if len(set(lengths.values())) > 1:
-        raise BadExample(f"the columns of the batch have different lengths: {lengths}")
-    return columns
-
-
-def _picked_column(rows: Sequence[Any], name: str, kind: Kind | None, coded: bool) -> Any:
-    """Return a column of a list of rows."""
-    cells = _picked(rows, name)
-    return column_from_cells(cells) if coded and kind == "value" else column_of(cells, None, kind)
-
-
-def _coded_or_array(X: Any, column: str, kind: Kind | None) -> Any:
-    """Return a column that is read as text as codes, if that can be done; any other as an array."""
-    if kind != "value":
-        return column_of(X, column, kind)
-    coded = frame_values(named_column(X, column))
-    return column_from_cells(column_of(X, column, kind).tolist()) if coded is None else coded
-
-
-def coded_column_of(batch: Batch, column: str) -> ValueColumn | None:
-    """Return a column of a batch if it is coded, None if it is an array."""
-    found: object = batch[column] if isinstance(batch, dict) and column in batch else None
-    return found if isinstance(found, ValueColumn) else None
-
-
-def holds_where(X: Any, column: Column, test: Callable[[npt.NDArray[Any]], Mask]) -> Mask:
-    """Return in which rows a test of values holds, asked once for each distinct value if coded."""
-    coded = None if column is None else coded_column_of(X, column)
-    return test(column_of(X, column)) if coded is None else coded.where(test(coded.values))
-
-
-def values_of(batch: Batch, column: str) -> ValueColumn:
-    """Return a column of a batch as distinct values and codes."""
-    coded = coded_column_of(batch, column)
-    return column_from_array(column_of(batch, column)) if coded is None else coded
-
-
-def _all_of(X: Any, names: list[Any]) -> dict[str, Kind | None]:
-    """Return every column, to be read as it stands."""
-    odd = [name for name in names if not isinstance(name, str)]
-    if odd and not isinstance(X, Mapping):
-        raise BadExample(f"a column is named by a string: {_listed(odd)} is not; {RENAME}")
-    return {name: None for name in names if isinstance(name, str)}
+# Many examples: a column, or several by name, all of one length. A column holds distinct values and
+# codes, 64-bit floats or truth values; as it came, where nobody says how it is read.
+Batch = AnyColumn | dict[str, AnyColumn]
 
 
 def batch_length(batch: Batch) -> int:
@@ -283,7 +123,7 @@ def part_of(batch: Batch, rows: Any) -> Batch:
     """Return some rows of a batch."""
     if isinstance(batch, dict):
         return {name: column[rows] for name, column in batch.items()}
-    return np.asarray(batch[rows])
+    return batch[rows]
 
 
 def row_of(batch: Batch, row: int) -> object:
@@ -293,39 +133,113 @@ def row_of(batch: Batch, row: int) -> object:
     return batch[row]
 
 
-def column_of(X: Any, column: Column, kind: Kind | None = None) -> npt.NDArray[Any]:
-    """Return one column of a batch, as a one-dimensional array that keeps every value's own type."""
-    if column is not None:
-        X = named_column(X, column)
-    # The common case first: small batches of the service spend much of their time here. An array
-    # of objects holds every value's own type, so it is read as it stands (`checked_array`).
-    if type(X) is np.ndarray and X.dtype == object and X.ndim == 1 and kind in (None, "value"):
-        return X
+Reads = Mapping[Column, Kind]
+
+
+def as_batch(X: Any, reads: Reads | None = None) -> Batch:
+    """Return a table as a batch; raise `BadExample` for a cell that is not of its kind."""
+    batch, wrong = read_examples(X, reads or {})
+    if wrong.any():
+        for column, kind in (reads or {}).items():
+            column_of(X, column, kind)
+    return batch
+
+
+def read_examples(X: Any, reads: Reads) -> tuple[Batch, Mask]:
+    """Read the columns of a table, or the one that has no name; return which rows are wrong.
+
+    A wrong row has a cell that is not of its kind, for which the batch has a placeholder.
+    """
+    X = arrow_table(X)
+    if not reads or (None in reads and len(reads) > 1):
+        batch = _as_it_came(X)
+        return batch, np.zeros(batch_length(batch), dtype=bool)
+    if None in reads:
+        return read_column(checked_cells(_unnamed(X), reads[None]), reads[None])
+    columns, wrong = {}, []
+    for name, kind in reads.items():
+        cells = checked_cells(named_column(X, str(name)), kind, f"column {name!r}")
+        columns[str(name)], unread = read_column(cells, kind)
+        wrong.append(unread)
+    return _of_one_length(X, columns), np.asarray(np.logical_or.reduce(wrong))
+
+
+def _as_it_came(X: Any) -> Batch:
+    """Return all columns of a table as arrays: nobody says which are read, and how."""
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        if not all(isinstance(x, Mapping) and x.keys() == X[0].keys() for x in X):
+            return objects(X)  # rows with different columns stay rows
+        # csv.DictReader keeps surplus cells under the name None, which no class reads.
+        return {name: objects([x[name] for x in X]) for name in X[0] if name is not None}
     names = column_names(X)
-    # A frame without a column name is refused: guessing one could read the label.
-    if names is not None:
-        raise BadExample(f"the batch has columns {_listed(names)}: name one with column=")
+    if names is None:
+        return _array(X)
+    odd = [name for name in names if not isinstance(name, str)]
+    if odd and not isinstance(X, Mapping):
+        raise BadExample(f"a column is named by a string: {_listed(odd)} is not; {RENAME}")
+    kept = [name for name in names if isinstance(name, str)]
+    return _of_one_length(X, {name: _array(named_column(X, name)) for name in kept})
+
+
+def _array(held: Any) -> AnyColumn:
+    cells = raw_cells(held)
+    if is_arrow(cells):
+        cells = arrow_cells(cells)
+    return objects(cells) if isinstance(cells, list) else cells
+
+
+def example_at(X: Any, reads: Reads, row: int) -> object:
+    """Return one row of a table as it came."""
+    if column_names(X) is None:
+        return cell_of(raw_cells(X), row)
+    return {name: cell_of(raw_cells(named_column(X, str(name))), row) for name in reads}
+
+
+def checked_cells(held: Any, kind: Kind, where: str = "") -> Cells:
+    """Return the cells of a column; raise `BadColumn` if its type may come from other rows."""
     try:
-        array = _column(X, kind)
+        cells = raw_cells(held)
+        refuse_guessed(held, cells, kind)
     except BadColumn as error:
-        where = "" if column is None else f"column {column!r}: "
-        raise BadColumn(f"{where}{error.sentence}") from None
-    if array.ndim != 1:
-        raise BadExample(f"a column has one dimension: this one has shape {array.shape}")
-    return array
+        raise BadColumn(f"{where}: {error.sentence}" if where else error.sentence) from None
+    return cells
 
 
-def _column(X: Any, kind: Kind | None) -> npt.NDArray[Any]:
-    framed = column_array(X, kind)
-    if framed is not None:
-        return np.asarray(checked_array(framed, kind))
-    if hasattr(X, "__array__"):
-        return np.asarray(checked_array(np.asarray(X), kind))
-    if isinstance(X, Iterable) and not isinstance(X, str | bytes):
-        cells = np.fromiter(X, dtype=object)
-        # Cell by cell, so nothing is refused; numbers become floats, which is faster to read.
-        return np.asarray(checked_array(cells, kind))
-    raise BadExample(f"a batch of examples is an array or a list, not {type(X).__name__}")
+def column_of(X: Any, column: Column, kind: Kind) -> AnyColumn:
+    """Return one column of a table or a batch; raise `BadExample` for a cell not of its kind."""
+    held = _unnamed(X) if column is None else named_column(X, column)
+    if type(held) is ValueColumn and kind == "value":  # the common case: it has been read
+        return held
+    cells = raw_cells(held)
+    found, wrong = read_column(cells, kind)
+    refuse_wrong(cells, kind, wrong, column)
+    return found
+
+
+def labels(y: object) -> Mask:
+    """Return the labels of a batch."""
+    cells = checked_cells(y, "truth", "labels")
+    answers, wrong = read_column(cells, "truth")
+    refuse_wrong(cells, "truth", wrong, None)
+    return np.asarray(answers)
+
+
+def _of_one_length(X: Any, columns: dict[str, AnyColumn]) -> dict[str, AnyColumn]:
+    # Columns of different lengths would pair cells of different rows.
+    lengths = {name: len(column) for name, column in columns.items()}
+    if isinstance(X, Mapping):
+        lengths |= {name: len(column) for name, column in X.items() if isinstance(column, Sized)}
+    if len(set(lengths.values())) > 1:
+        raise BadExample(f"the columns of the batch have different lengths: {lengths}")
+    return columns
+
+
+def table_length(X: Any) -> int:
+    """Return the number of rows of a table."""
+    names = column_names(X)
+    if not names:
+        return len(raw_cells(X))
+    return len(named_column(X, names[0])) if isinstance(X, Mapping) else len(X)
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -339,12 +253,21 @@ def column_names(X: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
+def _unnamed(X: Any) -> Any:
+    """Return a table that is a single column."""
+    names = column_names(X)
+    # A frame without a column name is refused: guessing one could read the label.
+    if names is not None:
+        raise BadExample(f"the batch has columns {_listed(names)}: name one with column=")
+    return X
+
+
 # What to do about columns whose names are not strings.
 RENAME = "rename them first, such as with frame.rename(columns=str)"
 
 
 def named_column(X: Any, column: str) -> Any:
-    """Return a column of a batch as it stands there."""
+    """Return a column of a table as it stands there."""
     if type(X) is dict and column in X:
         return X[column]
     names = column_names(X)
@@ -358,21 +281,15 @@ def named_column(X: Any, column: str) -> Any:
         return X[column]
     if not isinstance(X, Iterable) or isinstance(X, str | bytes):
         raise BadExample(f"a {type(X).__name__} is not a batch of rows with column {column!r}")
-    return _picked(X, column)
+    # The common case without a call.
+    return [x[column] if type(x) is dict and column in x else _picked(x, column) for x in X]
 
 
-def _picked(rows: Iterable[object], column: Column) -> list[object]:
-    if isinstance(rows, list) and column is not None and set(map(type, rows)) == {dict}:
-        with suppress(KeyError):  # the common case; a row that lacks the column is found below
-            return [row[column] for row in rows]
-    return [_row_value(x, column, row) for row, x in enumerate(rows)]
-
-
-def _row_value(x: object, column: Column, row: int) -> object:
+def _picked(x: Any, column: str) -> object:
     try:
         return value_of(x, column)
     except BadExample as error:
-        raise BadExample(error.sentence, row) from None
+        return Absent(error.sentence)
 
 
 def _listed(names: Iterable[object]) -> str:

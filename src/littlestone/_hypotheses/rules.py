@@ -17,26 +17,28 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, partial, total_ordering
+from functools import cached_property, total_ordering
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from littlestone._display import code
-from littlestone._hypotheses.compare import Number, compare_all, isin, number_of, simplest, texts_of
+from littlestone._hypotheses.cells import (
+    Number,
+    float_not_below,
+    number_of,
+    simplest,
+    truth_of,
+)
 from littlestone._hypotheses.rows import (
     Column,
-    as_batch,
-    batch_length,
     checked_column,
     checked_columns,
     column_of,
-    each,
-    holds_where,
-    label,
-    passes,
+    table_length,
     value_of,
 )
 from littlestone._hypotheses.values import (
@@ -126,7 +128,7 @@ class Constant(Hypothesis):
         return self.answer
 
     def predict(self, X: Any) -> Mask:
-        return np.full(batch_length(as_batch(X)), self.answer)
+        return np.full(table_length(X), self.answer)
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {}
@@ -158,15 +160,24 @@ class OneOf(Hypothesis):
     @cached_property
     def _texts(self) -> frozenset[str]:
         """Return the texts that are one of the values: for text, the same test without a key."""
-        return frozenset(text for text in texts_of(self.values) if key_of(text) in self._keys)
+        texts = {str(value) for value in self.values if isinstance(value, str | int)}
+        # What a negative zero prints as is a text of zero.
+        return frozenset(text for text in (*texts, "-0.0") if key_of(text) in self._keys)
+
+    def has(self, cell: object) -> bool:
+        """Return whether a cell is one of the values."""
+        return cell in self._texts if type(cell) is str else key_of(cell) in self._keys
+
+    def _have(self, cells: npt.NDArray[Any]) -> Mask:
+        return np.fromiter(map(self.has, cells.tolist()), dtype=bool, count=len(cells))
 
     def __call__(self, x: object) -> bool:
         column = self.column
-        cell = x[column] if type(x) is dict and column in x else value_of(x, column)
-        return cell in self._texts if type(cell) is str else key_of(cell) in self._keys
+        return self.has(x[column] if type(x) is dict and column in x else value_of(x, column))
 
     def predict(self, X: Any) -> Mask:
-        return holds_where(X, self.column, partial(isin, values=self.values))
+        mask: Mask = column_of(X, self.column, "value").where(self._have)
+        return mask
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {self.column: self.values}
@@ -241,11 +252,10 @@ class Steps(Hypothesis):
         return self.below != bool(passed % 2)
 
     def predict(self, X: Any) -> Mask:
-        column = column_of(X, self.column, "number")
-        first, *others = self.cuts
-        odd = compare_all(column, first)  # whether the number of cuts passed is odd
-        for cut in others:
-            odd ^= compare_all(column, cut)
+        numbers = column_of(X, self.column, "number")
+        passed = [numbers >= float_not_below(cut) for cut in self.cuts]
+        # A missing number, NaN, passes no cut.
+        odd = np.asarray(np.logical_xor.reduce(passed))
         return ~odd if self.below else odd
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
@@ -337,14 +347,12 @@ class All(Hypothesis):
 
     def __call__(self, x: object) -> bool:
         # A list and not a generator: a column that cannot be read raises wherever it stands.
-        holds = [_truth(value_of(x, name), name) == value for name, value in self.literals]
+        holds = [truth_of(value_of(x, name), name) == value for name, value in self.literals]
         return all(holds)
 
     def predict(self, X: Any) -> Mask:
-        mask = np.ones(batch_length(as_batch(X)), dtype=bool)
-        for name, value in self.literals:
-            mask &= truths(column_of(X, name, "truth"), name) == value
-        return mask
+        holds = [column_of(X, name, "truth") == value for name, value in self.literals]
+        return np.asarray(np.logical_and.reduce(holds))
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
         return {name: (False, True) for name, _ in self.literals}
@@ -384,27 +392,6 @@ def _checked_literal(literal: Literal) -> Literal:
     return name, bool(value)
 
 
-def _truth(value: object, name: str) -> bool:
-    try:
-        return label(value)
-    except BadExample:
-        raise BadExample(f"column {name!r} holds {value!r}: a conjunction reads 0 or 1") from None
-
-
-def truths(column: Any, name: str) -> Mask:
-    """Return a boolean column of a batch as truth values."""
-    if column.dtype.kind in "biuf" and are_truths(column).all():
-        return np.asarray(column, dtype=bool)
-    return each(lambda value: _truth(value, name), column)
-
-
-def are_truths(column: Any) -> Mask:
-    """Return which entries are truth values, or 0 and 1."""
-    if column.dtype.kind in "biuf":
-        return np.asarray((column == 0) | (column == 1))
-    return each(partial(passes, label), column)
-
-
 # A column and the value it must equal.
 Pair = tuple[str, Plain]
 
@@ -417,13 +404,15 @@ class AtLeast(Hypothesis):
     count: int
     pairs: tuple[Pair, ...]
 
+    @cached_property
+    def _equalities(self) -> tuple[Hypothesis, ...]:
+        return tuple(one_of([value], name) for name, value in self.pairs)
+
     def __call__(self, x: object) -> bool:
-        # By key, as `isin` does for a batch: one example and a batch get the same label.
-        hits = (key_of(value_of(x, name)) == encode(value) for name, value in self.pairs)
-        return sum(hits) >= self.count
+        return sum(equality(x) for equality in self._equalities) >= self.count
 
     def predict(self, X: Any) -> Mask:
-        hits = [holds_where(X, name, partial(isin, values=[value])) for name, value in self.pairs]
+        hits = [equality.predict(X) for equality in self._equalities]
         return np.asarray(np.sum(hits, axis=0, dtype=np.intp) >= self.count)
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:

@@ -24,7 +24,7 @@ from littlestone._data.cells import NO_USER, user_number
 from littlestone._data.rounds import RowSpan
 from littlestone._data.schema import BadRows, read_parts, readable_batch, user_numbers
 from littlestone._display import facts, facts_table, few, side_by_side
-from littlestone._hypotheses.rows import label
+from littlestone._hypotheses.cells import label
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.plan_table import PlanTable
@@ -38,8 +38,6 @@ from littlestone.errors import BadExample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from littlestone._learners.evidence import Window
 
 
 class Release(NamedTuple):
@@ -209,14 +207,6 @@ class PrivateLearner(ForwardOnly):
         if gate.exhausted:
             return f"all {gate.releases_made} releases are used up: the last rule stands"
         return None
-
-    @property
-    def windows(self) -> "tuple[Window, ...]":
-        """Return the counts of windows of rounds that were released: most learners have none."""
-        return ()
-
-    def end_window(self) -> None:
-        """Release the counts of the present window now, if there are windows."""
 
     @property
     def mistakes(self) -> int:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._hypotheses.columns import Column, column_from_cells, joined, objects
-from littlestone._hypotheses.rows import Batch, column_of, part_of, values_of
+from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
 from littlestone._learners.base import ChangedState, StateData
 from littlestone._privacy.causes import Counts
@@ -99,7 +99,7 @@ class PatternIndex:
     def read(self, batch: Batch, negative: Rows, positive: Rows) -> ColumnsOfRows:
         """Return what an epoch keeps of a batch, each row a function of that row alone."""
         columns = [
-            values_of(batch, name) if ranges is None else _cells(batch, ranges)
+            column_of(batch, name, "value") if ranges is None else _cells(batch, ranges)
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
         hashed = [
@@ -110,7 +110,7 @@ class PatternIndex:
         ]
         exact = [column[positive] for column in columns]
         if self.cls.has_outcomes:
-            exact.append(values_of(part_of(batch, positive), OUTCOME))
+            exact.append(column_of(batch, OUTCOME, "value")[positive])
         return ColumnsOfRows(tuple(hashed), tuple(exact))
 
     def condition(self, slot: int, number: int, values: Sequence[Plain]) -> Condition:

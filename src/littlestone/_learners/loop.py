@@ -215,7 +215,7 @@ class Loop(Runner):
         # Numbers of users may need all 64 bits.
         route = np.array(routes, dtype=np.uint64)
         try:
-            batch = as_batch(list(rows), self._kinds(), coded=True)
+            batch = as_batch(list(rows), self._kinds())
         except BadExample:  # a class may read a column where there is one: each row is a batch
             for place, x in enumerate(rows):
                 one = slice(place, place + 1)

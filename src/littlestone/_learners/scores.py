@@ -29,15 +29,16 @@ from littlestone._classes.intervals import Intervals
 from littlestone._classes.thresholds import Cuts
 from littlestone._classes.union import Complement
 from littlestone._data.rounds import Numbers
-from littlestone._hypotheses.compare import Number, number_of
-from littlestone._hypotheses.rows import Batch, Column, Kind, column_of
-from littlestone._hypotheses.rules import Hypothesis, negation, truths
+from littlestone._hypotheses.cells import Kind, Number, number_of
+from littlestone._hypotheses.columns import Column as ValueColumn
+from littlestone._hypotheses.rows import Batch, Column, column_of
+from littlestone._hypotheses.rules import Hypothesis, negation
 from littlestone._hypotheses.values import Mask, Plain, key_of
 from littlestone._learners.base import ChangedState, StateData
 from littlestone.errors import TooLarge
 
 Indices = npt.NDArray[np.int64]
-Place = Callable[[npt.NDArray[Any]], Indices]
+Place = Callable[[Any], Indices]
 NOT_IN_DOMAIN = -1
 # Whole numbers up to this are floats.
 EXACT = 1 << 53
@@ -49,11 +50,11 @@ class DomainIndex:
     def __init__(self, cls: HypothesisClass) -> None:
         self.domain: dict[Column, tuple[Plain, ...]] = {}
         self.everywhere: Batch
-        self._columns: list[tuple[Column, int, Place]] = []
+        self._columns: list[tuple[Column, Kind, int, Place]] = []
         # Grids may have millions of points: they are indexed by arithmetic, not by a dictionary.
         if isinstance(cls, OnPoints):
             points = _points(cls.grid)
-            self._columns = [(cls.column, cls.grid.count, _numbers(points))]
+            self._columns = [(cls.column, "number", cls.grid.count, _numbers(points))]
             self.everywhere = points if cls.column is None else {cls.column: points}
             return
         kinds = kinds_of(cls)
@@ -62,20 +63,20 @@ class DomainIndex:
                 # Ascending, because a number belongs to the largest point not above it.
                 values = tuple(sorted(values, key=number_of))
             self.domain[column] = values
-            place = _place(values, kinds.get(column, "value"), column)
-            self._columns.append((column, len(values), place))
+            kind = kinds.get(column, "value")
+            self._columns.append((column, kind, len(values), _place(values, kind)))
         self.everywhere = batch_of(self.domain)
 
     @property
     def points(self) -> int:
         """Return how many points there are."""
-        sizes = [size for _, size, _ in self._columns]
+        sizes = [size for _, _, size, _ in self._columns]
         return int(np.prod(sizes, dtype=object))
 
     def __call__(self, batch: Batch) -> Indices:
         index: Indices | None = None
-        for column, size, place in self._columns:
-            found = place(column_of(batch, column))
+        for column, kind, size, place in self._columns:
+            found = place(column_of(batch, column, kind))
             nowhere = found == NOT_IN_DOMAIN
             if index is not None:
                 nowhere |= index == NOT_IN_DOMAIN
@@ -87,25 +88,20 @@ class DomainIndex:
         return index
 
 
-def _place(values: tuple[Plain, ...], kind: Kind, column: Column) -> Place:
+def _place(values: tuple[Plain, ...], kind: Kind) -> Place:
     if kind == "number":
         return _numbers(np.array([number_of(value) for value in values], dtype=object))
     keys = {key_of(value): index for index, value in enumerate(values)}
     if kind == "truth":
         answers = np.array([keys.get(key_of(truth), NOT_IN_DOMAIN) for truth in (False, True)])
-        return lambda array: answers[truths(array, str(column)).astype(np.intp)]
-    return lambda array: place_values(array, keys)
+        return lambda truths: answers[truths.astype(np.intp)]
+    return lambda values: place_values(values, keys)
 
 
-def place_values(array: npt.NDArray[Any], keys: Mapping[bytes, int]) -> Indices:
+def place_values(column: ValueColumn, keys: Mapping[bytes, int]) -> Indices:
     """Return the point of each value. Values are identified by canonical bytes: (1,) == (True,)."""
-    if array.dtype.kind in "biufUS":
-        some, inverse = np.unique(array, return_inverse=True)
-        found = [keys.get(key_of(value), NOT_IN_DOMAIN) for value in some]
-        return np.array(found, dtype=np.int64)[inverse]
-    return np.array(
-        [keys.get(key_of(value), NOT_IN_DOMAIN) for value in array.tolist()], dtype=np.int64
-    )
+    found = [keys.get(key_of(value), NOT_IN_DOMAIN) for value in column.values.tolist()]
+    return np.array(found, dtype=np.int64)[column.codes]
 
 
 def _numbers(points: npt.NDArray[Any]) -> Place:
@@ -116,11 +112,10 @@ def _numbers(points: npt.NDArray[Any]) -> Place:
     else:
         floats = None
 
-    def place(array: npt.NDArray[Any]) -> Indices:
-        if floats is None or array.dtype.kind not in "biuf":
-            one_by_one = [bisect_right(listed, number_of(value)) - 1 for value in array]
+    def place(numbers: npt.NDArray[np.float64]) -> Indices:
+        if floats is None:
+            one_by_one = [bisect_right(listed, number_of(value)) - 1 for value in numbers]
             return np.maximum(np.array(one_by_one, dtype=np.int64), 0)
-        numbers = array.astype(np.float64)
         found = np.searchsorted(floats, numbers, side="right") - 1
         return np.asarray(np.where(np.isnan(numbers), 0, np.maximum(found, 0)))
 

@@ -16,7 +16,8 @@ from littlestone._classes.rules import Rules
 from littlestone._classes.union import Complement
 from littlestone._data.schema import readable_batch
 from littlestone._display import facts, side_by_side
-from littlestone._hypotheses.rows import batch_length, label, labels, part_of, row_of
+from littlestone._hypotheses.cells import label
+from littlestone._hypotheses.rows import batch_length, labels, part_of, row_of
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import Release, Releases

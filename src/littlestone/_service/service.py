@@ -88,7 +88,8 @@ class Service:
         self.started = time.time()
 
     def start(self) -> None:
-        """Log the start, and read the topic, if there is one."""
+        """Start to write."""
+        self.writer.start()
         if self.audit is not None:
             self.audit.event("start", run=self.run, version=library_version())
         if self.feeder is not None:

@@ -101,7 +101,7 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
 
 def _gains(stream: Stream, column: Column) -> list[int]:
     """Return, for each value that is positive more often than not, by how much."""
-    entries = column_of(stream.batch, column)
+    entries = column_of(stream.batch, column, "value")
     seen = Counter(map(key_of, entries[stream.answers].tolist()))
     # Values that are never positive cannot be part of the best rule.
     likely = set(seen)
