@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-from test_report import CASES
+from test_report import rendered
 
 from axe import needs_axe, violations
-from littlestone._report.report import render_report
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -45,7 +44,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return {name: render_report(CASES[name]) for name in SHOWN}
+    return {name: rendered(name) for name in SHOWN}
 
 
 def opened(context: BrowserContext, path: Path) -> tuple[Page, list[str]]:

@@ -796,54 +796,6 @@ def test_a_packed_body_is_refused(served: Running) -> None:
     assert served.client.post("/rounds", content=packed, headers=headers).status_code == 415
 
 
-JSONS = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=5)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.dictionaries(st.sampled_from(["merchant", "fraud", "rows", "x"]), inner, max_size=4),
-    ),
-    max_leaves=12,
-)
-
-
-def is_sound(value: object) -> bool:
-    """Whether a value is rows that may be learned, said in another way than the service does."""
-    if isinstance(value, dict) and list(value) == ["rows"]:
-        value = value["rows"]
-
-    def plain(cell: object) -> bool:
-        if isinstance(cell, float):
-            return cell == cell and abs(cell) != float("inf")
-        return not isinstance(cell, list | dict)
-
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(
-            isinstance(row, dict)
-            and plain(row.get("merchant", []))
-            and not isinstance(row.get("fraud", []), list | dict)
-            and (row["fraud"] in (0, 1) or str(row["fraud"]).lower() in ("0", "1", "true", "false"))
-            for row in value
-        )
-    )
-
-
-@given(body=st.one_of(JSONS.map(json.dumps).map(str.encode), st.binary(max_size=60)))
-@settings(
-    max_examples=scaled(150, least=10), suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-def test_any_body_is_learned_whole_or_refused_whole(served: Running, body: bytes) -> None:
-    before = served.tables()
-    answer = served.send(body)
-    if answer.status_code == 200:
-        assert is_sound(json.loads(body))
-    else:
-        assert 400 <= answer.status_code < 500
-        assert answer.json()["error"]
-        assert served.tables() == before
-
-
 @given(body=st.binary(max_size=80), query=st.sampled_from(["", "?bad_rows=null"]))
 @settings(
     max_examples=scaled(40, least=10), suppress_health_check=[HealthCheck.function_scoped_fixture]
