@@ -83,9 +83,9 @@ class CountKeptAtFiring(MistakesMonitor):
     """The count is not zeroed when the monitor fires."""
 
     def restart(self) -> None:
-        kept = self._mistakes
+        kept = self.mistakes
         super().restart()
-        self._mistakes = kept
+        self.mistakes = kept
 
 
 class ThresholdNoiseShared(MistakesMonitor):
@@ -101,8 +101,8 @@ class Clamped(MistakesMonitor):
     """A tolerance of five mistakes a check is taken off, and the count is clamped at zero."""
 
     def advance(self, mistakes: Any, thresholds: Any) -> int | None:
-        count = max(0, self._mistakes + int(mistakes[0]) - 5)
-        self._mistakes = 0
+        count = max(0, self.mistakes + int(mistakes[0]) - 5)
+        self.mistakes = 0
         return super().advance([count], thresholds)
 
 
@@ -212,11 +212,11 @@ class CountKeptAtNone(Gate[Votes]):
         # At a firing the monitor has begun afresh: what it had counted is what the world says.
         decision = super()._end_epoch(scores, fired, aged)
         if decision.key is None:
-            self.monitor._mistakes = self._kept
+            self.monitor.mistakes = self._kept
         return decision
 
     def run(self, losses: Any, scores: Any) -> Any:
-        self._kept = self.monitor._mistakes + int(losses[0])
+        self._kept = self.monitor.mistakes + int(losses[0])
         return super().run(losses, scores)
 
 
@@ -227,7 +227,7 @@ class MarginOfVotes(SearchOrCompare):
         self, scores: Votes, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         second = sorted([0, 0, *scores.values()])[-2]
-        self._schedule._margin = lambda refusals, comparing: 0 if comparing else 3 * second
+        self._schedule.margin_of = lambda refusals, comparing: 0 if comparing else 3 * second
         return super().select(scores, noise, release, published)
 
 
@@ -242,7 +242,7 @@ class KnownByVotes(SearchOrCompare):
         key = super().select(scores, noise, release, published)
         if scores:
             leader = max(scores, key=lambda key: scores[key])
-            self._schedule._fallbacks = lambda: (leader,)
+            self._schedule.fallbacks = lambda: (leader,)
         return key
 
 

@@ -37,6 +37,7 @@ from littlestone._report.report import (
 )
 from littlestone._simulate.games import play
 from littlestone._store.request import LearnRequest, choose_learner
+from littlestone._store.store import Run, begin
 
 HOSTILE = (
     "</title><script>alert('1')</script>\"><img src=x onerror=y>&amp;\n\x00\x1b\u202eevil\ud800"
@@ -537,7 +538,7 @@ def test_the_report_of_a_learner_of_causes_has_its_evidence() -> None:
     versions = draw.choice(["4.2.1", "4.2.0", "4.3.0"], 9_000)
     failed = draw.random(9_000) < np.where(versions == "4.2.1", 0.5, 0.05)
     learner.learn_many({"version": versions}, failed)
-    report = report_of(RunResult(task, chosen, learner, 9_000))
+    report = report_of(RunResult(task, Run(begin(task, chosen), learner, ""), 9_000))
     assert (report.label, report.min_rate, report.missed) == ("failed", 0.2, learner.missed)
     (found,) = report.causes or ()
     assert found.evidence == learner.evidence[0]

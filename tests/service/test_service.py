@@ -194,8 +194,10 @@ class Waiting:
 
     def learn(self, *keys: str) -> list[Any]:
         """What batches wait for, on disk and not answered; the last call answers all."""
+        busy = threading.Event()
+        self.writer.inspect(lambda learner: busy.wait(60))
         receipts = [self.writer.learn(self.block, key, b"") for key in keys]
-        self.writer.start()  # all wait: one commit
+        busy.set()  # all wait: one commit
         self.answer = self.calls.get(timeout=60)
         self.writer.stop()
         return receipts
@@ -236,10 +238,11 @@ def test_a_state_that_cannot_be_published_keeps_nobody_waiting(
 
 
 def test_an_old_copy_does_not_learn_what_waits(tmp_path: Path) -> None:
-    waiting = Waiting(tmp_path / "run.db", lambda state: None)
+    waiting, busy = Waiting(tmp_path / "run.db", lambda state: None), threading.Event()
+    waiting.writer.inspect(lambda learner: busy.wait(60))
     receipt = waiting.writer.learn(waiting.block, "a", b"")
     waiting.writer.mark_old_copy("it is an old copy")
-    waiting.writer.start()
+    busy.set()
     waiting.calls.get(timeout=60)()
     waiting.writer.stop()
     with pytest.raises(Refused, match="old copy"):

@@ -10,7 +10,7 @@ from classes import TABLE
 from littlestone._classes.base import points_of
 from littlestone._classes.dimension import Shattering, tabulate
 from littlestone._classes.intervals import fewest_points
-from littlestone._hypotheses.rows import part_of, row_of
+from littlestone._hypotheses.rows import row_of
 from littlestone._simulate.adversaries import Labelled, halving, path_of
 from littlestone._simulate.games import play
 from littlestone._simulate.streams import Stream, target_of
@@ -65,12 +65,6 @@ def test_planted_a_path_that_asks_nothing_new_is_found(name: str) -> None:
     assert not descends(rules, points, [path[0], *path[:-1]], cls.dimension), "a point twice"
 
 
-def test_planted_a_lopsided_path_is_found() -> None:
-    cls = ls.Thresholds(1, 15)
-    lopsided: list[Labelled] = [(x, x >= 3) for x in (1, 2, 3, 4)]
-    assert not descends(list(cls.hypotheses()), list(range(1, 16)), lopsided, 4)
-
-
 def test_families_without_a_bound_have_a_tree_around_every_target() -> None:
     """Shown among the rules about the target's values and about others, which come after a no."""
     for seed in range(10):
@@ -122,16 +116,6 @@ def held(made: Stream, block: int) -> list[int]:
     assert len(points) % block == 0
     runs = [len(list(run)) for _, run in groupby(points)]
     return runs if len(runs) == len(set(points)) else []
-
-
-def test_planted_a_halving_that_skips_or_repeats_a_block_is_found() -> None:
-    cls = ls.Thresholds(1, 2**6 - 1)
-    made = halving(cls, 240, seed=5)
-    assert held(made, 40) == [40] * 6
-    assert held(made.part(0, 200), 40) != [40] * 6
-    order = np.concatenate([np.arange(200), np.arange(40)])
-    again = Stream(part_of(made.batch, order), made.answers[order], made.truth)
-    assert held(again, 40) != [40] * 6
 
 
 @pytest.mark.parametrize("deepest", range(1, 14))

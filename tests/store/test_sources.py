@@ -300,7 +300,7 @@ def test_a_release_during_a_repetition_has_its_guarantee(day: Path) -> None:
     """Each line tells what holds for the rules up to it, also when the file is made afterwards."""
     learned(day)
     learned(day, again=True)
-    assert learned(day, again=True).repeats == 3
+    assert learned(day, again=True).run.repeats == 3
     with open_store(day.parent / "run.db") as store:
         first, *_ = store.published.releases
         at = [store.guarantee_up_to(first._replace(round=n)) for n in (1, 201, 202, 401, 402)]
@@ -321,8 +321,8 @@ def test_a_repetition_that_was_interrupted_goes_on(
 
 def test_per_user_nothing_adds_up(day: Path) -> None:
     """A user's rounds are protected together, however many they are."""
-    promised = learned(day, user="who", cap=9).guarantee
-    assert learned(day, user="who", cap=9, again=True).guarantee == promised
+    promised = learned(day, user="who", cap=9).run.guarantee
+    assert learned(day, user="who", cap=9, again=True).run.guarantee == promised
     with open_store(day.parent / "run.db") as store:
         assert (store.repeats, store.guarantee) == (2, promised)
         assert store.spent == store.learner.spent
@@ -377,7 +377,7 @@ def test_an_unfinished_line_of_json(day: Path) -> None:
 
 def test_a_complete_file_may_end_without_a_line_feed(day: Path) -> None:
     day.write_text(csv_of(200)[:-1])
-    assert learned(day, horizon=None, user="who", cap=9).chosen.plan.horizon == 199
+    assert learned(day, horizon=None, user="who", cap=9).run.about.chosen.plan.horizon == 199
     assert learned(day, user="who", cap=9, complete=True).learner.rounds == 200
     day.write_text(csv_of(210))
     assert learned(day, user="who", cap=9).learner.rounds == 210

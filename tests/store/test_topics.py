@@ -271,7 +271,7 @@ class mock_member:  # noqa: N801
 
 def test_a_topic_without_a_store(cluster: MockCluster) -> None:
     outcome = learned(asked(cluster.address("day"), horizon=None), None)
-    assert outcome.learner.rounds == outcome.chosen.plan.horizon == ROWS
+    assert outcome.learner.rounds == outcome.learner.plan.horizon == ROWS
     assert outcome.private()["bad_rows"][0].startswith("offset 0: of partition 0: not a line of")
 
 

@@ -365,14 +365,16 @@ class OutcomeSet:
 def best_event(ordering: Worlds, cutting: Worlds, delta: float) -> OutcomeSet:
     """Return the event with the highest bound."""
 
-    def worth(found: tuple[OutcomeSet, int, int]) -> float:
-        return approximate_epsilon_bound(found[1], found[2], len(cutting[0]), delta, CHOOSING)
+    def worth(candidate: tuple[OutcomeSet, int, int]) -> float:
+        return approximate_epsilon_bound(
+            candidate[1], candidate[2], len(cutting[0]), delta, CHOOSING
+        )
 
     candidates = [
-        found
+        candidate
         for view in _views([*ordering[0], *ordering[1]])
         for reversed_ in (False, True)
-        for found in _beginnings(view, reversed_, ordering, cutting)
+        for candidate in _beginnings(view, reversed_, ordering, cutting)
     ]
     return max(candidates, key=worth)[0]
 
@@ -382,9 +384,9 @@ def _beginnings(
 ) -> Iterator[tuple[OutcomeSet, int, int]]:
     """Yield every beginning of the order of outcomes, with its counts in the runs that cut."""
     likely, unlikely = _counted(view, reversed_, ordering)
-    known = sorted({*likely, *unlikely})
+    outcomes = sorted({*likely, *unlikely})
     # Half a count is added: an outcome seen once in one world is no proof of an infinite ratio.
-    order = sorted(known, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
+    order = sorted(outcomes, key=lambda o: -(likely[o] + 0.5) / (unlikely[o] + 0.5))
     more, less = _counted(view, reversed_, cutting)
     totals = zip(
         accumulate(more[o] for o in order), accumulate(less[o] for o in order), strict=True

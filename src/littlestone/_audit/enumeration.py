@@ -170,6 +170,11 @@ def laplace_mass_between(scale: Fraction) -> Mass:
     return mass
 
 
+def laplace_mass(k: int, scale: Fraction) -> float:
+    """Return P(noise = k)."""
+    return float(laplace_mass_between(scale)(k, k))
+
+
 class BranchingNoise(Noise):
     """Follow a given path of choices, then the first choice at every new fork."""
 
@@ -480,10 +485,3 @@ def at_one(mechanism: str, family: str, claim: Cost, pairs: Sequence[Laws]) -> F
     # A pair that neither world can produce compares nothing.
     losses = [largest_loss(*pair) for pair in pairs if pair[0] or pair[1]]
     return Finding(mechanism, family, Cost(claim.epsilon), max(losses, default=0.0), 0.0)
-
-
-@cache
-def laplace_mass(k: int, scale: Fraction) -> float:
-    """Return P(noise = k)."""
-    # (1-a)/(1+a) without cancellation for a wide noise.
-    return math.tanh(1 / (2 * scale)) * math.exp(-abs(k) / scale)

@@ -265,8 +265,7 @@ def two_rules(rows: Stream, stays: bool) -> World:
 class SmallStays(Schedule):
     """Count to a threshold first; after one refusal use windows, and draw at a public age."""
 
-    def __init__(self, quiet: int = 0, high: int = 0) -> None:
-        self._quiet, self._high, self._margin = quiet, high, 0
+    _margin = 0
 
     def set_margin(self, margin: int) -> None:
         """Set the margin of the epoch."""
@@ -274,14 +273,14 @@ class SmallStays(Schedule):
 
     @property
     def window(self) -> int | None:
-        return 1 if self.refusals and not self._quiet else None
+        return 1 if self.refusals else None
 
     @property
     def epoch(self) -> int | None:
-        return 2 if self.refusals and not self._quiet else None
+        return 2 if self.refusals else None
 
     def limits(self, ages: Any) -> Any:
-        return np.where(ages <= self._quiet, 0, self._high) if self._quiet else 1 + self._margin
+        return 1 + self._margin
 
 
 def rules_gate(

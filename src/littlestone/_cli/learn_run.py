@@ -25,9 +25,10 @@ from littlestone._data.readers import (
     open_rows,
 )
 from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
+from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.causes_plan import CausesPlan
-from littlestone._learners.plan_table import delta_warning
-from littlestone._learners.registry import LearnerChoice
+from littlestone._learners.dpsoa import DPSOA
+from littlestone._learners.plan_table import PlanTable, delta_warning
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray import Ray, ray_of
 from littlestone._report.report import (
@@ -106,14 +107,13 @@ def run(
         with noting(notes):
             begun = _begin(db, task, cls, rows, engine)
         with begun, ReleasesFile(task.out, begun) as file:
-            chosen = begun.about.chosen
-            length = rows.length if db is None else chosen.plan.horizon
-            outcome = RunResult(task, chosen, begun.learner, length, notes=notes)
+            length = rows.length if db is None else begun.about.chosen.plan.horizon
+            outcome = RunResult(task, begun, length, notes=notes)
             file.refuse_other()
             # Committed before the first row is learned; nothing after this is refused.
             notes += charge_run(begun, budget, task.source)
             file.begin()
-            _learn_rows(outcome, rows, begun, file, watch, stop, budget)
+            _learn_rows(outcome, rows, file, watch, stop, budget)
     _finish(outcome)
     return outcome
 
@@ -149,23 +149,21 @@ def _begin(
 def _learn_rows(
     outcome: RunResult,
     rows: AnyRows,
-    run: Run,
     file: ReleasesFile,
     watch: ProgressCallback,
     stop: Event,
     budget: BudgetFile | None = None,
 ) -> None:
     """Learn what is new in a file, and publish each release before the next row is read."""
-    task, learner, notes = outcome.task, outcome.learner, outcome.notes
-    plan, vacuous = outcome.chosen.plan, vacuous_note(outcome.chosen)
+    task, run, learner, notes = outcome.task, outcome.run, outcome.learner, outcome.notes
+    plan, vacuous = learner.plan, vacuous_note(learner.plan)
     notes += vacuous
     outcome.unit = rows.unit
     # Other learners with a delta warn of it themselves.
     if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
         notes.append(warning)
     # Recognising the file comes after the releases file: an old copy must not learn a row.
-    before, new = learner.rounds, _new_rows(outcome, rows, run, watch, budget)
-    outcome.repeats = run.repeats
+    before, new = learner.rounds, _new_rows(outcome, rows, watch, budget)
     watch(outcome)
     for block, reached in new:
         if block is not None:
@@ -173,7 +171,6 @@ def _learn_rows(
         elif reached is not None and reached not in run.sources():
             run.keep_source(reached)  # the file has another name or place now
         file.publish()
-        outcome.repeats = run.repeats
         watch(outcome)
         if task.is_endless and learner.rounds >= plan.horizon:
             break
@@ -199,22 +196,21 @@ def _learn_rows(
 
 def _unchanged(outcome: RunResult) -> list[str]:
     """Return what to say when the first rule stood to the end."""
-    if outcome.chosen.learner_name == "DPSOA":
-        return [UNCHANGED]
-    return [NO_CAUSE] if outcome.causes is not None else []
+    if isinstance(outcome.learner, PrivateCauses):
+        return [NO_CAUSE]
+    return [UNCHANGED] if isinstance(outcome.learner, DPSOA) else []
 
 
 def _new_rows(
     outcome: RunResult,
     rows: AnyRows,
-    run: Run,
     watch: ProgressCallback,
     budget: BudgetFile | None,
 ) -> Iterable[tuple[RowSpan | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
-    task, learner = outcome.task, outcome.learner
+    task, run, learner = outcome.task, outcome.run, outcome.learner
     if isinstance(rows, TopicRows):
-        return _topic_rows(outcome, rows, run)
+        return _topic_rows(outcome, rows)
     if run.path is None:
         return all_rows(rows, outcome.bad_rows)
 
@@ -230,14 +226,14 @@ def _new_rows(
 
 
 def _topic_rows(
-    outcome: RunResult, rows: TopicRows, run: Run
+    outcome: RunResult, rows: TopicRows
 ) -> Iterator[tuple[Rounds | None, Source | None]]:
     """Yield the rows of a topic, and note when its brokers are away."""
-    learner = outcome.learner
+    run, learner = outcome.run, outcome.learner
     if run.path is not None:
         rows.commit_to(run.run)
     source = topic_source(run.sources(), rows, outcome.task, rounds=learner.rounds)
-    left = outcome.chosen.plan.horizon - learner.rounds if outcome.task.is_endless else None
+    left = learner.plan.horizon - learner.rounds if outcome.task.is_endless else None
     said = None
     for block, reached in new_messages(
         rows, source, size=LARGEST_BLOCK, most=left, bad=outcome.bad_rows
@@ -315,15 +311,15 @@ def noting(notes: list[str]) -> Iterator[None]:
     notes += [str(warning.message) for warning in caught]
 
 
-def vacuous_note(chosen: LearnerChoice) -> list[str]:
+def vacuous_note(plan: PlanTable) -> list[str]:
     """Return what a plan says when it can do nothing."""
-    return [f"{value}; {why}" for what, value, why in chosen.plan.lines() if what == "vacuous"]
+    return [f"{value}; {why}" for what, value, why in plan.lines() if what == "vacuous"]
 
 
 def _finish(outcome: RunResult) -> None:
     """Note that the horizon was passed, and write the report and the private figures."""
     learner, task = outcome.learner, outcome.task
-    if learner.final is not None and learner.rounds > outcome.chosen.plan.horizon:
+    if learner.final is not None and learner.rounds > learner.plan.horizon:
         outcome.notes.append(learner.final)
     if task.report is not None:
         write_private(task.report, render_report(report_of(outcome)))

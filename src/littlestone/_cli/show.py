@@ -9,22 +9,21 @@ import typer
 from rich.console import Console
 
 from littlestone._cli.options import AsJson, PrivateJson
-from littlestone._cli.terminal import PRIVATE, coverage, plain_console, plain_table, print_causes
-from littlestone._report.causes import CausesSummary, label_in_words, rule_in_words, summary_of
+from littlestone._cli.terminal import PRIVATE, plain_console, print_public
 from littlestone._report.report import (
     counts_in_words,
     counts_of,
     errors_by_kind,
+    public_of,
     refuse_file,
     write_private,
 )
 from littlestone._store.copies import StoreMarks
-from littlestone._store.releases_file import release_to_json
 from littlestone._store.serialization import OLD_COPY
 from littlestone._store.store import StoreView, read_store
 
 EXAMPLE = "Example: littlestone show run.db --private"
-MOST_RULES, MOST_VOTES = 20, 8
+MOST_VOTES = 8
 PROMISED = (
     "The guarantee rests on a promise of the operator: the file is a backup copy that was taken "
     "over at round {rounds:,} without its original, which has published nothing after that round "
@@ -47,7 +46,8 @@ def show(
         raise FileNotFoundError(2, "there is no such file", str(file))
     shown = read_store(file)
     if as_json:
-        typer.echo(json.dumps({"public": public(shown)}, ensure_ascii=False))
+        public = public_of(shown.about, shown.published) | marks_to_json(shown.marks)
+        typer.echo(json.dumps({"public": public}, ensure_ascii=False))
     else:
         _print_public(plain_console(), shown)
     if private_json is not None:
@@ -56,25 +56,6 @@ def show(
         # Both streams may be one terminal: the public side comes first.
         sys.stdout.flush()
         _print_private(plain_console(stderr=True), shown)
-
-
-def public(shown: StoreView) -> dict[str, Any]:
-    """Return what may be published, as JSON data."""
-    published, chosen = shown.published, shown.about.chosen
-    return {
-        "learner": chosen.learner_name,
-        "why": chosen.why,
-        "class": shown.about.terms.spec,
-        "guarantee": published.guarantee,
-        "spent": published.spent,
-        "rule": str(published.releases[-1].rule),
-        "releases": [release_to_json(release) for release in published.releases],
-        "rounds": published.rounds,
-        "horizon": chosen.plan.horizon,
-        "final": published.final,
-        **shown.about.terms.label_data,
-        **({} if (found := _causes(shown)) is None else {"causes": found.to_json()}),
-    } | marks_to_json(shown.marks)
 
 
 def marks_to_json(marks: StoreMarks) -> dict[str, Any]:
@@ -87,12 +68,6 @@ def marks_to_json(marks: StoreMarks) -> dict[str, Any]:
     if marks.promised is not None:
         found["promised"] = PROMISED.format(rounds=marks.promised)
     return found
-
-
-def _causes(shown: StoreView) -> CausesSummary | None:
-    published = shown.published
-    rule = published.releases[-1].rule
-    return summary_of(shown.about.chosen.plan, published.windows, rule)
 
 
 def hidden(shown: StoreView) -> dict[str, Any]:
@@ -117,22 +92,9 @@ def hidden(shown: StoreView) -> dict[str, Any]:
 
 
 def _print_public(console: Console, shown: StoreView) -> None:
-    found = public(shown)
-    console.print("PUBLIC: the rules, and the rounds from which they stood")
-    rules = plain_table("from round", "published rule")
-    for release in shown.published.releases[-MOST_RULES:]:
-        rules.add_row(f"{release.round:,}", str(release.rule))
-    console.print(rules)
-    label = label_in_words(**shown.about.terms.label_data)
-    if (causes := _causes(shown)) is not None:
-        print_causes(console, causes, label)
-    else:
-        console.print(f"\nPUBLIC: {rule_in_words(shown.published.releases[-1].rule, label)}")
-    console.print(f"\n  {found['guarantee']}")
-    console.print(f"  {coverage(found['rounds'], found['horizon'])}")
-    console.print(f"  by {found['learner']} on {found['class']}. {found['why']}")
-    if found["final"] is not None:
-        console.print(f"  {found['final']}")
+    print_public(console, shown.about, shown.published)
+    if shown.published.final is not None:
+        console.print(f"  {shown.published.final}")
     if shown.marks.promised is not None:
         console.print(f"  {PROMISED.format(rounds=shown.marks.promised)}")
     if (sentence := shown.marks.sentence()) is not None:

@@ -14,9 +14,16 @@ from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.registry import LearnerChoice
 from littlestone._report.causes import HEAD, CausesSummary, bar, label_in_words, rule_in_words
-from littlestone._report.report import RunResult, counts_in_words, ledger_rows
+from littlestone._report.report import (
+    RunResult,
+    causes_published,
+    counts_in_words,
+    ledger_rows,
+)
+from littlestone._store.request import RunConfig
+from littlestone._store.store import Published
 
-LONGEST_RULE = 48
+LONGEST_RULE, MOST_RULES = 48, 20
 WIDEST = 200
 PRIVATE = "PRIVATE: for the data owner only"
 
@@ -80,32 +87,34 @@ def clip_line(sentence: str) -> str:
     return sentence if len(sentence) <= LONGEST_RULE else sentence[: LONGEST_RULE - 1] + "…"
 
 
-def print_result(console: Console, outcome: RunResult) -> None:
-    """Print what is public of a run."""
-    learner, task = outcome.learner, outcome.task
+def print_public(console: Console, about: RunConfig, published: Published) -> None:
+    """Print what is public of a run: its rules, what the last one says, and the guarantee."""
     console.print("PUBLIC: the rules, and the rounds from which they stood")
     rules = plain_table("from round", "published rule")
-    for release in learner.releases[-20:]:
+    for release in published.releases[-MOST_RULES:]:
         rules.add_row(f"{release.round:,}", str(release.rule))
     console.print(rules)
-    if len(learner.releases) > 20:
-        console.print(f"  (the last 20 of {len(learner.releases):,})")
-    label = label_in_words(**task.label_data)
-    if outcome.causes is not None:
-        print_causes(console, outcome.causes, label)
+    if len(published.releases) > MOST_RULES:
+        console.print(f"  (the last {MOST_RULES} of {len(published.releases):,})")
+    label = label_in_words(**about.terms.label_data)
+    if (causes := causes_published(about, published)) is not None:
+        print_causes(console, causes, label)
     else:
-        console.print(f"\nPUBLIC: {rule_in_words(learner.hypothesis, label)}")
-    console.print(f"\n  {outcome.guarantee}")
-    console.print(f"  {coverage(learner.rounds, outcome.chosen.plan.horizon)}")
-    console.print(f"  by {outcome.chosen.learner_name}. {outcome.chosen.why}")
-    if task.out is not None:
-        console.print(f"  releases written to {task.out}")
+        console.print(f"\nPUBLIC: {rule_in_words(published.releases[-1].rule, label)}")
+    horizon = about.chosen.plan.horizon
+    left = max(0, horizon - published.rounds)
+    console.print(f"\n  {published.guarantee}")
+    console.print(
+        f"  for everything ever published here; {left:,} of {horizon:,} planned rounds are left"
+    )
+    console.print(f"  by {about.chosen.learner_name} on {about.terms.spec}. {about.chosen.why}")
 
 
-def coverage(rounds: int, horizon: int) -> str:
-    """Say what the budget covers, and what remains of the horizon."""
-    left = max(0, horizon - rounds)
-    return f"for everything ever published here; {left:,} of {horizon:,} planned rounds are left"
+def print_result(console: Console, outcome: RunResult) -> None:
+    """Print what is public of a run that has just ended."""
+    print_public(console, outcome.run.about, outcome.run.published)
+    if outcome.task.out is not None:
+        console.print(f"  releases written to {outcome.task.out}")
 
 
 def print_causes(console: Console, causes: CausesSummary, label: str) -> None:

@@ -39,6 +39,8 @@ from littlestone.errors import BadExample
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from littlestone._learners.evidence import Window
+
 
 class Release(NamedTuple):
     """Record that from round `round` on the published rule is `rule`.
@@ -207,6 +209,14 @@ class PrivateLearner(ForwardOnly):
         if gate.exhausted:
             return f"all {gate.releases_made} releases are used up: the last rule stands"
         return None
+
+    @property
+    def windows(self) -> "tuple[Window, ...]":
+        """Return the counts of windows of rounds that were released: most learners have none."""
+        return ()
+
+    def end_window(self) -> None:
+        """Release the counts of the present window now, if there are windows."""
 
     @property
     def mistakes(self) -> int:

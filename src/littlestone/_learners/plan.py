@@ -267,10 +267,10 @@ class Plan(ForestPlan):
         per_mistake = float(self.epsilon_selector) / 2
 
         def base(comparing: bool) -> int:
-            found = self.thresholds[min(missing(), len(self.thresholds)) - 1]
+            mistakes = self.thresholds[min(missing(), len(self.thresholds)) - 1]
             if comparing:
-                found = math.ceil(COMPARISON / per_mistake)
-            return min(found, LARGEST_INTEGER)
+                mistakes = math.ceil(COMPARISON / per_mistake)
+            return min(mistakes, LARGEST_INTEGER)
 
         def threshold(age: Any, refusals: int, comparing: bool) -> Any:
             # Clipped, which is public: beyond it a run of checks is refused.

@@ -206,12 +206,12 @@ class LearnerChoice(NamedTuple):
 
 def _entry_of(learner_name: str) -> LearnerEntry:
     """Return the first entry of a learner's class; entries of one class read the same plans."""
-    found = {entry.learner_name: entry for entry in LEARNERS.values() if entry.private}
-    if learner_name not in found:
+    entries = {entry.learner_name: entry for entry in LEARNERS.values() if entry.private}
+    if learner_name not in entries:
         raise BadParameter(
-            f"no private learner is called {learner_name!r}: there are {', '.join(sorted(found))}"
+            f"no private learner is called {learner_name!r}: there are {', '.join(sorted(entries))}"
         )
-    return found[learner_name]
+    return entries[learner_name]
 
 
 def learner_choice_from_json(data: Mapping[str, Any]) -> LearnerChoice:
@@ -503,10 +503,12 @@ def smallest_epsilon(
             return plan.expected_mistakes or 0
         assert rate is not None, "checked above"
         most = len(plan.prior) if width is None else width
-        found = forecast(plan, rate, share=share, base=base, width=most)
+        expected = forecast(plan, rate, share=share, base=base, width=most)
         # Infinite where the cause is not expected to be published; otherwise as `plan` prints it.
-        number = found.rounds if what == "rounds" and found.rounds is not None else found.positives
-        return round(number) if found.found else number
+        count = expected.positives
+        if what == "rounds" and expected.rounds is not None:
+            count = expected.rounds
+        return round(count) if expected.found else count
 
     def meets(place: int) -> bool:
         return forecast_at(place) <= number

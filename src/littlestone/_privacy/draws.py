@@ -189,7 +189,7 @@ def _weights(
         # Too small for these digits, like all that follow: one bound for all of them.
         if low == 0:
             return [*weights, (0, sum(sizes[group:]) * high)]
-        step_low, step_high = _step(gap - last, rate, digits)
+        step_low, step_high = step_weight(gap - last, rate, digits)
         # Rounded outwards at every step, so that the true weight stays between the two.
         low, high, last = low * step_low // one, -(-high * step_high // one), gap
         weights.append((size * low, size * high))
@@ -198,7 +198,7 @@ def _weights(
 
 # Also over releases: with many groups most steps are small.
 @lru_cache(maxsize=1 << 12)
-def _step(step: int, rate: Fraction, digits: int) -> tuple[int, int]:
+def step_weight(step: int, rate: Fraction, digits: int) -> tuple[int, int]:
     """Return integers that enclose exp(-rate * step) * 10^digits."""
     # Decimals are moved by powers of ten, exactly, before they are rounded outwards.
     arithmetic = context(digits, ROUND_FLOOR)

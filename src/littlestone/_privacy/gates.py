@@ -50,7 +50,7 @@ class MistakesMonitor:
         self.cap = whole(cap, "cap", least=1)
         # Theorem 3, "Users": replacing `cap` rounds one at a time costs `cap` times 1/scale.
         self.threshold_scale = self.query_scale = noise_scale(self.cap / self.cost.epsilon)
-        self.checks = self.epoch = self._mistakes = 0
+        self.checks = self.epoch = self.mistakes = 0
         self._threshold_draw: int | None = None
 
     def advance(self, mistakes: Sequence[int] | Gaps, thresholds: Gaps | int) -> int | None:
@@ -58,19 +58,24 @@ class MistakesMonitor:
         # Theorem 3: the query is the sum since the epoch began, so one replaced round shifts it by a
         # constant from its check on.
         if len(mistakes) == 1:
-            last = self._mistakes + int(mistakes[0])
+            last = self.mistakes + int(mistakes[0])
             # Theorem 3 asks for the threshold noise in every comparison: it pays for every "no".
-            gap, at = int(thresholds) + self._threshold_noise() - last, ("query", self.checks, 0)
-            fired = 0 if self._noise.exceeds(gap, self.query_scale, at, one_sided=True) else None
+            gap, address = (
+                int(thresholds) + self._threshold_noise() - last,
+                ("query", self.checks, 0),
+            )
+            fired = (
+                0 if self._noise.exceeds(gap, self.query_scale, address, one_sided=True) else None
+            )
         elif len(mistakes):
-            sums = self._mistakes + np.cumsum(mistakes)
+            sums = self.mistakes + np.cumsum(mistakes)
             gaps = thresholds + self._threshold_noise() - sums
             last, scale = int(sums[-1]), self.query_scale
             fired = self._noise.first_exceeding(gaps, scale, self.checks, one_sided=True)
         else:
             return None
         # Nothing is counted before its noise is drawn: a run that failed can be tried again.
-        self._mistakes = last
+        self.mistakes = last
         self.checks += len(mistakes) if fired is None else fired + 1
         if fired is not None:
             self.restart()
@@ -81,12 +86,12 @@ class MistakesMonitor:
         # Both must go: a count that survives is read by later firings, and threshold noise that
         # paid for a shift up is wrong for every later epoch (Theorem 3, "Why it breaks").
         self.epoch += 1
-        self._mistakes, self._threshold_draw = 0, None
+        self.mistakes, self._threshold_draw = 0, None
 
     def _threshold_noise(self) -> int:
         if self._threshold_draw is None:
-            at = ("threshold", self.epoch, 0)
-            self._threshold_draw = self._noise.geometric(self.threshold_scale, at)
+            address = ("threshold", self.epoch, 0)
+            self._threshold_draw = self._noise.geometric(self.threshold_scale, address)
         return self._threshold_draw
 
     def parameters(self) -> State:
@@ -95,13 +100,13 @@ class MistakesMonitor:
 
     def dump(self) -> State:
         """Return what the next check needs, live noise included."""
-        counts = {"checks": self.checks, "epoch": self.epoch, "mistakes": self._mistakes}
+        counts = {"checks": self.checks, "epoch": self.epoch, "mistakes": self.mistakes}
         return {**counts, "threshold_noise": self._threshold_draw}
 
     def load(self, state: State) -> None:
         """Load what `dump` returned."""
         self.checks, self.epoch = whole_field(state, "checks"), whole_field(state, "epoch")
-        self._mistakes = whole_field(state, "mistakes")
+        self.mistakes = whole_field(state, "mistakes")
         self._threshold_draw = threshold_noise_field(state)
 
 

@@ -86,19 +86,19 @@ class Settling(Schedule):
         margin: Callable[[int, bool], int],
         fallbacks: Callable[[], Iterable[bytes]] = tuple,
     ) -> None:
-        self._threshold, self._margin, self._fallbacks = threshold, margin, fallbacks
+        self._threshold, self.margin_of, self.fallbacks = threshold, margin, fallbacks
         self.given_up: tuple[bytes, ...] = ()
         self.comparing = False
 
     def known(self, published: bytes) -> tuple[bytes, ...]:
         """Return the known keys other than the published one. Public."""
-        keys = dict.fromkeys((*self._fallbacks(), *self.given_up))
+        keys = dict.fromkeys((*self.fallbacks(), *self.given_up))
         return tuple(key for key in keys if key != published)
 
     @property
     def margin(self) -> int:
         """Return the votes, or mistakes, that a key must be ahead by."""
-        return whole(self._margin(self.refusals, self.comparing), "the margin", least=0)
+        return whole(self.margin_of(self.refusals, self.comparing), "the margin", least=0)
 
     def limits(self, ages: Ages) -> Any:
         """Return the threshold at each age."""

@@ -95,8 +95,8 @@ def positive_votes(votes: Mapping[bytes, int], published: bytes | None = None) -
         # Keys are compared and sorted as bytes: the order must not depend on the data (Theorem 4).
         if type(key) is not bytes:
             raise BadParameter(f"a key must be bytes, not {key!r}")
-    found = {key: whole(votes[key], "votes", least=0) for key in sorted(votes)}
-    return {key: n for key, n in found.items() if n > 0 and key != published}
+    counts = {key: whole(votes[key], "votes", least=0) for key in sorted(votes)}
+    return {key: n for key, n in counts.items() if n > 0 and key != published}
 
 
 @cache
@@ -254,12 +254,12 @@ class UnknownDomainSelection(Draw[Mapping[bytes, int]]):
         levels = self._levels(votes, published)
         top = max(levels, default=0)
         total = self._weight(0, top) + sum(self._weight(n, top) * len(levels[n]) for n in levels)
-        found: dict[bytes | None, Fraction] = {}
+        masses: dict[bytes | None, Fraction] = {}
         for n, keys in levels.items():
-            others = Fraction(total, self._weight(n, top)) - 1
-            found |= dict.fromkeys(keys, 1 / (1 / self.curve.at(n) + others))
-        found[None] = 1 - sum(found.values(), Fraction(0))
-        return found
+            rivals = Fraction(total, self._weight(n, top)) - 1
+            masses |= dict.fromkeys(keys, 1 / (1 / self.curve.at(n) + rivals))
+        masses[None] = 1 - sum(masses.values(), Fraction(0))
+        return masses
 
     def alone(self, votes: int) -> float:
         """Return the probability that a lone key is released, as a float: plans need many of them."""

@@ -25,7 +25,6 @@ from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import PrivateLearner, Release
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.evidence import CauseSummary, CostSample, costs_of, summarize_causes
-from littlestone._learners.registry import LearnerChoice
 from littlestone._learners.trace import TOP, Sample
 from littlestone._plots import (
     COLOURS,
@@ -45,10 +44,10 @@ from littlestone._plots import (
     short_numbers,
     style_axes,
 )
-from littlestone._privacy.accounting import Guarantee
 from littlestone._report.causes import CausesSummary, label_in_words, summary_of
 from littlestone._store.releases_file import release_to_json
-from littlestone._store.request import LearnRequest, windows_of
+from littlestone._store.request import LearnRequest, RunConfig
+from littlestone._store.store import Published, Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -349,15 +348,13 @@ def in_words(report: Report) -> Iterable[str]:
 
 @dataclass
 class RunResult:
-    """How a run went. `learner.hypothesis` and `learner.releases` are public, the rest private."""
+    """How a run went. What the run has published is public, the rest is private."""
 
     task: LearnRequest
-    chosen: LearnerChoice
-    learner: PrivateLearner
+    run: Run
     length: int | None
     bad_rows: list[BadRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    repeats: int = 1
     _printed: int = 0
     # How far the rows that were learned before have been passed over, while they are.
     passing: str = ""
@@ -365,9 +362,9 @@ class RunResult:
     unit: str = "line"
 
     @property
-    def guarantee(self) -> Guarantee:
-        """Return the guarantee of all that is published."""
-        return self.learner.guarantee.for_repeats(self.repeats)
+    def learner(self) -> PrivateLearner:
+        """Return the learner."""
+        return self.run.learner
 
     def new_notes(self) -> list[str]:
         """Return the notes that have not been printed yet, once."""
@@ -376,24 +373,7 @@ class RunResult:
 
     def public(self) -> dict[str, Any]:
         """Return what may be published, as JSON data."""
-        learner = self.learner
-        return {
-            "learner": self.chosen.learner_name,
-            "why": self.chosen.why,
-            "guarantee": str(self.guarantee),
-            "rule": str(learner.hypothesis),
-            "releases": [release_to_json(release) for release in learner.releases],
-            **self.task.label_data,
-            "rounds": learner.rounds,
-            "final": learner.final,
-            **({} if self.causes is None else {"causes": self.causes.to_json()}),
-        }
-
-    @property
-    def causes(self) -> CausesSummary | None:
-        """Return the evidence and rates of a learner of causes; None for other learners. Public."""
-        learner = self.learner
-        return summary_of(learner.plan, windows_of(learner), learner.hypothesis)
+        return public_of(self.run.about, self.run.published)
 
     def private(self) -> dict[str, Any]:
         """Return what belongs to the data owner, as JSON data."""
@@ -410,6 +390,30 @@ class RunResult:
                 "notes": self.notes,
             }
         )
+
+
+def public_of(about: RunConfig, published: Published) -> dict[str, Any]:
+    """Return what may be published of a run, as JSON data."""
+    causes = causes_published(about, published)
+    return {
+        "learner": about.chosen.learner_name,
+        "why": about.chosen.why,
+        "class": about.terms.spec,
+        "guarantee": published.guarantee,
+        "spent": published.spent,
+        "rule": str(published.releases[-1].rule),
+        "releases": [release_to_json(release) for release in published.releases],
+        **about.terms.label_data,
+        "rounds": published.rounds,
+        "horizon": about.chosen.plan.horizon,
+        "final": published.final,
+        **({} if causes is None else {"causes": causes.to_json()}),
+    }
+
+
+def causes_published(about: RunConfig, published: Published) -> CausesSummary | None:
+    """Return the evidence and rates of a learner of causes; None for other learners. Public."""
+    return summary_of(about.chosen.plan, published.windows, published.releases[-1].rule)
 
 
 def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> dict[str, int]:
@@ -453,7 +457,7 @@ def some(count: int, what: str) -> str:
 
 def report_of(outcome: RunResult) -> Report:
     """Return the private report of a run."""
-    learner, task = outcome.learner, outcome.task
+    learner, task, chosen = outcome.learner, outcome.task, outcome.run.about.chosen
     of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
         # Causes of outcomes say themselves what happens.
@@ -461,7 +465,7 @@ def report_of(outcome: RunResult) -> Report:
         **of_causes,
         title=task.source,
         spec=task.spec,
-        guarantee=str(outcome.guarantee),
+        guarantee=outcome.run.published.guarantee,
         rounds=learner.rounds,
         null_rounds=learner.null_rounds,
         beyond_cap=learner.beyond_cap,
@@ -475,7 +479,7 @@ def report_of(outcome: RunResult) -> Report:
         provenance={
             "littlestone": library_version(),
             "class": repr(learner.cls),
-            "learner": f"{outcome.chosen.learner_name}: {outcome.chosen.why}",
+            "learner": f"{chosen.learner_name}: {chosen.why}",
             "seed of the random bits (not secret)": str(learner.seed),
         },
     )

@@ -469,20 +469,18 @@ def guarantee_in_words(guarantee: Guarantee) -> list[str]:
     much = "perhaps much" if guarantee.epsilon > WEAK_EPSILON else "almost nothing"
     huge = guarantee.epsilon > MAX_EXPONENT
     factor = f"e^{guarantee.epsilon:g}" if huge else f"{math.exp(guarantee.epsilon):.3g}"
+    # Rounded down, so that the probability is never understated.
+    small = f"1 in {math.floor(1 / Fraction(repr(guarantee.delta))):,}" if guarantee.delta else ""
     words = [
         f"All rules published here, taken together, tell {much} about any one {whole}.",
-        f"Had any one {unit} been another, no sequence of rules would be more than "
-        f"{factor} times as likely or unlikely.",
+        f"If any single {unit} were replaced by another, the probability of whatever is published "
+        f"would change by at most a factor of {factor}{small and f', plus {small}'}.",
     ]
     if guarantee.cap is not None:
         rounds = "round" if guarantee.cap == 1 else "rounds"
         words.append(
             f"At most {guarantee.cap:,} {rounds} of a user count; later ones are not read."
         )
-    if guarantee.delta:
-        # Rounded down, so that the probability is never understated.
-        chance = f"1 in {math.floor(1 / Fraction(repr(guarantee.delta))):,}"
-        words.append(f"That may fail with a probability of at most {chance}.")
     words.append("It holds for every stream, and against whoever reads every rule, now or later.")
     return words
 

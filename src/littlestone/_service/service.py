@@ -88,8 +88,7 @@ class Service:
         self.started = time.time()
 
     def start(self) -> None:
-        """Start to write."""
-        self.writer.start()
+        """Log the start, and read the topic, if there is one."""
         if self.audit is not None:
             self.audit.event("start", run=self.run, version=library_version())
         if self.feeder is not None:

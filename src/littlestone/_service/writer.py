@@ -11,12 +11,11 @@ theirs. A block is committed with the position that it reaches; after a failed c
 read again from the position that the store has.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
-from queue import Empty, SimpleQueue
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from littlestone._data.kafka import TopicRows
 from littlestone._data.rounds import BadStream, Rounds
@@ -65,15 +64,11 @@ class PublicState(NamedTuple):
     spent: Cost
 
 
-class _Job(NamedTuple):
-    """A batch, which may be committed with others, or something else to do with the store."""
+class _Waiting(NamedTuple):
+    """A batch, and what its client waits for."""
 
-    task: KeyedBatch | Callable[[Store], Any]
-    result: "Future[Any]"
-
-    @property
-    def is_batch(self) -> bool:
-        return isinstance(self.task, KeyedBatch)
+    batch: KeyedBatch
+    result: "Future[Receipt]"
 
 
 class Writer:
@@ -91,14 +86,10 @@ class Writer:
         self._reopen, self._publish, self._call = reopen, publish, call
         # What is on disk, and not published yet.
         self._state: PublicState | None = None
+        self._thread = ThreadPoolExecutor(1, "writer")
+        self._waiting: deque[_Waiting] = deque()
         self._stopped, self._stopping = False, Lock()
         self._marked_old = self._is_lost = False
-        # Not a condition: whoever is woken by one has to wait again, for the lock of the waker.
-        # None is the last entry.
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        # What was taken out of the queue and is not of the same kind as the jobs before it.
-        self._held: _Job | None = None
-        self._thread = Thread(target=self._run, name="writer", daemon=True)
         self.commits, self.failures = commit_seconds(), 0
         # Why nothing is written any more, for good; None if the writer works.
         self.closed: str | None = None
@@ -107,149 +98,150 @@ class Writer:
 
     @property
     def queued(self) -> int:
-        """Return how many jobs wait. Private: how long one takes depends on rows."""
-        return self._queue.qsize()
+        """Return how many batches wait. Private: how long one takes depends on rows."""
+        return len(self._waiting)
 
     @property
     def problem(self) -> str | None:
         """Return why rounds are not accepted; None if they are."""
-        if self.closed or self.error:
-            return self.closed or self.error
-        return None if self._thread.is_alive() and not self._stopped else STOPPING
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        return self.closed or self.error or (STOPPING if self._stopped else None)
 
     def stop(self) -> None:
-        """Finish what is queued, close the store, and end the thread."""
+        """Finish what waits, close the store, and end the thread."""
         with self._stopping:
             if not self._stopped:
                 self._stopped = True
-                self._queue.put(None)
-        self._thread.join()
+                self._thread.submit(self._close)
+        self._thread.shutdown()
 
     def mark_old_copy(self, why: str) -> None:
         """Write no more batches, and mark the file as an old copy."""
         self.closed = self.closed or why  # the first reason stands
-        self._enqueue(self._mark_file)
+        self._submit(self._mark_file)
 
     def learn(self, block: Rounds, key: str | None, digest: bytes) -> "Future[Receipt]":
-        """Learn a block of rows."""
-        return self._enqueue(KeyedBatch(block, key, digest))
+        """Learn a block of rows, in one commit with others that wait."""
+        result: Future[Receipt] = Future()
+        with self._stopping:
+            if self._stopped:
+                result.set_exception(unavailable(STOPPING))
+            else:
+                self._waiting.append(_Waiting(KeyedBatch(block, key, digest), result))
+                self._thread.submit(self._learn_waiting)
+        return result
 
     def learn_source(self, block: Rounds, source: Source) -> "Future[Receipt]":
         """Learn rows of a source, in one transaction with how far it is learned then."""
-
-        def learn(store: Store) -> Receipt:
-            self._refuse_if_closed()
-            with self.commits.time():
-                return store.learn(block, source=source)
-
-        return self._enqueue(learn)
+        return self._submit(self._learning(lambda store: store.learn(block, source=source)))
 
     def sources(self) -> "Future[tuple[list[Source], int]]":
         """Return how far each source is learned, and the number of rounds, as committed."""
-        return self._enqueue(lambda store: (store.sources(), store.published.rounds))
+        return self._submit(lambda store: (store.sources(), store.published.rounds))
 
     def inspect(self, function: Callable[[PrivateLearner], T]) -> "Future[T]":
         """Call a function on the learner between two commits."""
-        return self._enqueue(lambda store: function(store.learner))
+        return self._submit(lambda store: function(store.learner))
 
-    def _enqueue(self, task: KeyedBatch | Callable[[Store], Any]) -> "Future[Any]":
-        result: Future[Any] = Future()
-        # Under the lock, so that nothing is queued behind the last entry.
+    def _submit(self, work: Callable[[Store], T]) -> "Future[T]":
+        """Call a function on the store after what waits now."""
         with self._stopping:
             if not self._stopped:
-                self._queue.put(_Job(task, result))
-                return result
-        result.set_exception(unavailable(STOPPING))
-        return result
+                return self._thread.submit(self._do, work)
+        refused: Future[T] = Future()
+        refused.set_exception(unavailable(STOPPING))
+        return refused
 
-    def _run(self) -> None:
-        while jobs := self._next_jobs():
-            # A job whose client has gone is dropped; once begun it cannot be cancelled any more.
-            begun = [job for job in jobs if job.result.set_running_or_notify_cancel()]
-            if begun:
-                self._finish(begun)
+    # In the thread.
+
+    def _close(self) -> None:
         if self._store is not None:
             self._store.close()
 
-    def _next_jobs(self) -> list[_Job]:
-        """Wait for work; return one job, or several batches to commit together. None at the end."""
-        first, self._held = self._held or self._queue.get(), None
-        if first is None:
-            return []
-        jobs = [first]
-        while first.is_batch and len(jobs) < MAX_GROUP:
-            try:
-                job = self._queue.get_nowait()
-            except Empty:
-                break
-            if job is None:  # the last entry stays the last
-                self._queue.put(None)
-                break
-            if not job.is_batch:
-                self._held = job
-                break
-            jobs.append(job)
-        return jobs
-
-    def _finish(self, jobs: list[_Job]) -> None:
-        """Do some jobs, and have their results set."""
-        before = None if self._store is None else self._store.published.rounds
+    def _do(self, work: Callable[[Store], T]) -> T:
+        """Call a function on the store; what it committed is published before its result is set."""
         try:
-            results = self._do(jobs)
-        except Exception as error:
-            refusal = self._recover(error)
-            after = None if self._store is None else self._store.published.rounds
-            if len(jobs) > 1 and before is not None and after == before:
-                for job in jobs:  # nothing was written: one batch may have failed the others
-                    self._finish([job])
+            return self._use(work)
+        finally:
+            self._answer([], [])
+
+    def _learn_waiting(self) -> None:
+        """Learn batches that wait, if an earlier commit has left any."""
+        waiting = [self._waiting.popleft() for _ in range(min(MAX_GROUP, len(self._waiting)))]
+        # A batch whose client has gone is dropped; once begun it cannot be cancelled any more.
+        if begun := [one for one in waiting if one.result.set_running_or_notify_cancel()]:
+            self._learn(begun)
+
+    def _learn(self, waiting: list[_Waiting]) -> None:
+        """Learn batches in one commit, and have their results set."""
+        before = self._rounds
+        batches = [one.batch for one in waiting]
+        results: Sequence[Receipt | KeyConflict | Refused]
+        try:
+            results = self._use(self._learning(lambda store: store.learn_all(batches)))
+        except Refused as refusal:
+            after = self._rounds
+            if len(waiting) > 1 and before is not None and after == before:
+                for one in waiting:  # nothing was written: one batch may have failed the others
+                    self._learn([one])
                 return
-            if before is not None and after is not None and after > before:
-                refusal = unavailable(WRITTEN)
-            results = [refusal] * len(jobs)
-        # One call for all: each wakes the other thread, and makes this one wait for it.
-        self._call(partial(self._answer, jobs, results, self._state))
-        self._state = None
+            is_written = before is not None and after is not None and after > before
+            results = [unavailable(WRITTEN) if is_written else refusal] * len(waiting)
+        self._answer(waiting, results)
 
-    def _answer(self, jobs: list[_Job], results: list[Any], state: PublicState | None) -> None:
-        """Publish a state, and set the results of jobs; in the thread of those who wait."""
-        if state is not None:
-            try:
-                self._publish(state)
-            except Exception as error:
-                # The batches are on disk, and their clients wait: the next commit publishes more.
-                # Logged here: the event loop would log the arguments, which hold rows.
-                LOG.error("a state was not published: %s", describe_error(error))
-        for job, result in zip(jobs, results, strict=True):
-            if isinstance(result, KeyConflict):
-                job.result.set_exception(Refused(409, str(result)))
-            elif isinstance(result, Refused):
-                job.result.set_exception(result)
-            else:
-                job.result.set_result(result)
+    @property
+    def _rounds(self) -> int | None:
+        return None if self._store is None else self._store.published.rounds
 
-    def _do(self, jobs: list[_Job]) -> list[Any]:
+    def _learning(self, work: Callable[[Store], T]) -> Callable[[Store], T]:
+        """Return work that is counted as a commit, and refused once nothing is written any more."""
+
+        def learn(store: Store) -> T:
+            if self.closed is not None:
+                raise unavailable(self.closed)
+            with self.commits.time():
+                return work(store)
+
+        return learn
+
+    def _use(self, work: Callable[[Store], T]) -> T:
+        """Call a function on the store; raise `Refused`, with the store opened again, if it fails."""
         store = self._opened_store()
         published = store.published
-        task = jobs[0].task
-        if isinstance(task, KeyedBatch):
-            self._refuse_if_closed()
-            with self.commits.time():
-                batches = [job.task for job in jobs if isinstance(job.task, KeyedBatch)]
-                results = list(store.learn_all(batches))
-        else:
-            results = [task(store)]
+        try:
+            result = work(store)
+        except Refused:
+            raise
+        except Exception as error:
+            raise self._recover(error) from error
         # Only after the commit inside: nothing is published that is not on disk.
         if store.published is not published:
             self._state = PublicState(store.published, store.published_spent)
-        return results
+        return result
 
-    def _refuse_if_closed(self) -> None:
-        if self.closed is not None:
-            raise unavailable(self.closed)
+    def _answer(
+        self, waiting: Sequence[_Waiting], results: Sequence[Receipt | KeyConflict | Refused]
+    ) -> None:
+        """Publish what was committed, then set the results, both in the thread of those who wait."""
+        state, self._state = self._state, None
+
+        def answer() -> None:
+            if state is not None:
+                try:
+                    self._publish(state)
+                except Exception as error:
+                    # The batches are on disk, and their clients wait: the next commit publishes more.
+                    # Logged here: the event loop would log the arguments, which hold rows.
+                    LOG.error("a state was not published: %s", describe_error(error))
+            for one, result in zip(waiting, results, strict=True):
+                if isinstance(result, Receipt):
+                    one.result.set_result(result)
+                else:
+                    refused = isinstance(result, Refused)
+                    one.result.set_exception(result if refused else Refused(409, str(result)))
+
+        # One call for all: each wakes the other thread, and makes this one wait for it.
+        if state is not None or waiting:
+            self._call(answer)
 
     def _mark_file(self, store: Store) -> None:
         """Mark the file as an old copy, unless another process has it."""
@@ -266,8 +258,6 @@ class Writer:
 
     def _recover(self, error: Exception) -> Refused:
         """Return the refusal for a failure, and open the store again if that is possible."""
-        if isinstance(error, Refused):
-            return error
         self.failures += 1
         # The learner in memory may be ahead of the disk: going on from it could publish what was
         # never committed (docs/guarantee.md, Theorem 12).

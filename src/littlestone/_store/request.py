@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import class_from_json, class_to_json, parse_spec, same_class
 from littlestone._data.kafka import is_topic
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
-from littlestone._learners.evidence import Window
 from littlestone._learners.plan_table import CHANGE_COST
 from littlestone._learners.registry import (
     AUTO,
@@ -187,28 +186,3 @@ def choose_learner(
 ) -> LearnerChoice:
     """Choose the learner for a request, and plan for it."""
     return choose(task.terms(horizon, cls))
-
-
-@runtime_checkable
-class WindowedLearner(Protocol):
-    """Describe a learner that releases counts of windows of rounds."""
-
-    @property
-    def windows(self) -> tuple[Window, ...]:
-        """Return the counts that were released. Public."""
-
-    def end_window(self) -> None:
-        """Release the counts of the present window now."""
-
-
-def windows_of(learner: PrivateLearner) -> tuple[Window, ...]:
-    """Return the windows whose counts a learner has released; of most learners there are none."""
-    # Not `isinstance` with the protocol, which takes longer than the rest of a small batch's state.
-    windows: tuple[Window, ...] = getattr(learner, "windows", ())
-    return windows
-
-
-def end_window(learner: PrivateLearner) -> None:
-    """End the present window of a learner that has windows."""
-    if isinstance(learner, WindowedLearner):
-        learner.end_window()

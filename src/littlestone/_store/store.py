@@ -59,9 +59,7 @@ from littlestone._store.request import (
     LearnRequest,
     RunConfig,
     StreamTerms,
-    end_window,
     run_config_from_json,
-    windows_of,
 )
 from littlestone._store.serialization import (
     LEARNER,
@@ -148,7 +146,7 @@ class Run(ForwardOnly):
 
     def _public(self) -> Published:
         learner, self._spent = self.learner, self.spent
-        key = len(windows_of(learner)), len(learner.releases)
+        key = len(learner.windows), len(learner.releases)
         if isinstance(learner, PrivateCauses) and self._evidence[0] != key:
             self._evidence = key, _evidence_of(learner)
         return Published(
@@ -158,7 +156,7 @@ class Run(ForwardOnly):
             f"epsilon {float(self._spent.epsilon):.4g}, delta {float(self._spent.delta):.3g}",
             learner.final,
             self._evidence[1],
-            windows_of(learner),
+            learner.windows,
         )
 
     @property
@@ -219,7 +217,7 @@ class Run(ForwardOnly):
 
     def end_window(self) -> None:
         """Release the counts of the learner's present window, if it has windows."""
-        end_window(self.learner)
+        self.learner.end_window()
         self.published = self._public()
 
     def refuse_if_taken(self) -> None:
@@ -394,8 +392,8 @@ class Store(Run):
         """
         with self._transaction():
             self._refuse_cut_short(self.published.rounds)
-            end_window(self.learner)
-            if len(windows_of(self.learner)) > len(self.published.windows):
+            self.learner.end_window()
+            if len(self.learner.windows) > len(self.published.windows):
                 self._commit()
         self._fold_in()
 

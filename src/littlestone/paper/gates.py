@@ -143,11 +143,11 @@ class AboveThreshold(Mechanism):
     def _exceeds(self, query: int, threshold: int) -> bool:
         """Return whether one noisy query exceeds the noisy threshold."""
         if self._threshold_draw is None:
-            at = ("threshold", 0, 0)
-            self._threshold_draw = self._noise.laplace(self.threshold_scale, at)
+            address = ("threshold", 0, 0)
+            self._threshold_draw = self._noise.laplace(self.threshold_scale, address)
         # Theorem 2 asks for the threshold noise in every comparison: it pays for every "no".
-        gap, at = threshold + self._threshold_draw - query, ("query", self.checks, 0)
-        return self._noise.exceeds(gap, self.query_scale, at, one_sided=False)
+        gap, address = threshold + self._threshold_draw - query, ("query", self.checks, 0)
+        return self._noise.exceeds(gap, self.query_scale, address, one_sided=False)
 
     def _scales(self) -> tuple[Fraction, Fraction]:
         return sparse_vector_scales(self.cost.epsilon, self.releases)
@@ -174,8 +174,8 @@ def sparse_vector_scales(epsilon: Fraction, releases: int) -> tuple[Fraction, Fr
     # Theorem 2: threshold noise of scale 1/e1 and query noise of scale 2c/e2 cost e1 + e2. Any
     # split is private; e1 : e2 = 1 : (2c)^(2/3) makes the sum of the two variances least.
     ratio = Fraction(round(1024 * (2 * releases) ** (2 / 3)), 1024)
-    own = epsilon / (1 + ratio)
-    return 1 / own, 2 * releases / (epsilon - own)
+    threshold_share = epsilon / (1 + ratio)
+    return 1 / threshold_share, 2 * releases / (epsilon - threshold_share)
 
 
 class LimitedGate(Mechanism):
@@ -300,8 +300,8 @@ class HistSparse(LimitedGate):
         return self.monitor.cost + self.selector.cost.times(self.releases)
 
     def _parameters(self) -> State:
-        own = {"trees": self.trees, "threshold": self.threshold}
-        return super()._parameters() | {"monitor": self.monitor._parameters()} | own
+        public = {"trees": self.trees, "threshold": self.threshold}
+        return super()._parameters() | {"monitor": self.monitor._parameters()} | public
 
     def _state_data(self) -> State:
         return {**super()._state_data(), "monitor": self.monitor._state()}
