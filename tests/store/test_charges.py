@@ -4,15 +4,15 @@ import json
 import os
 import random
 import shutil
-import signal
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from killed import forked, kill_self
 
-from commands import FORKS, littlestone
+from commands import littlestone
 from littlestone._classes.sets import Points
 from littlestone._cli import learn_run
 from littlestone._cli import serve as serve_verb
@@ -28,7 +28,7 @@ from littlestone._store.files import BadStore, OldCopy
 from littlestone._store.request import LearnRequest
 from littlestone._store.store import Run, Store, open_store, read_store
 
-pytestmark = pytest.mark.filterwarnings("ignore:delta")
+pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:This process:DeprecationWarning")
 
 
 @pytest.fixture
@@ -145,9 +145,7 @@ def test_a_store_that_has_not_drawn_does_not_for_the_releases_of_another(
     day: Path, budget: BudgetFile
 ) -> None:
     """It was killed between its first commit and the draw."""
-    child = FORKS.Process(target=killed_run, args=(day, "before the draw"))
-    child.start()
-    child.join()
+    assert not forked(lambda: killed_run(day, "before the draw"))
     assert (day.parent / "run.db").exists()
     out = day.parent / "other.jsonl"
     out.write_text('{"kind": "release", "round": 1}\n')
@@ -177,11 +175,11 @@ def killed_run(day: Path, where: str) -> None:
     learn = kind.learn
 
     def die(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
+        kill_self()
 
     def learn_and_die(*given: Any) -> None:
         learn(*given)
-        die()
+        kill_self()
 
     if where == "before the draw":
         setattr(learn_run, "charge_run", die)  # noqa: B010
@@ -197,10 +195,7 @@ def killed_run(day: Path, where: str) -> None:
 def test_a_killed_run_is_charged_once(
     day: Path, budget: BudgetFile, where: str, drawn: int
 ) -> None:
-    child = FORKS.Process(target=killed_run, args=(day, where))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    assert not forked(lambda: killed_run(day, where))
     state = budget.read()
     assert len(state.draws) == drawn
     if "unstored" in where:
@@ -268,9 +263,7 @@ def test_a_store_that_python_opens_draws_before_its_first_row(
     day: Path, budget: BudgetFile
 ) -> None:
     """Nothing is learned that was not drawn, also after a kill between the file and the draw."""
-    child = FORKS.Process(target=killed_run, args=(day, "before the draw"))
-    child.start()
-    child.join()
+    assert not forked(lambda: killed_run(day, "before the draw"))
     path, points = day.parent / "run.db", Points("merchant")
     with open_rows(day, points, label="fraud") as rows:
         block = next(iter(rows))

@@ -3,50 +3,36 @@
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from test_store import OPTIONS, lines
+from killed import forked, kill_self
+from test_store import HORIZON, block, lines, task
 
-from commands import MAIN, Command, littlestone
+from commands import Command, littlestone
+from littlestone._store.copies import back_up
 from littlestone._store.files import BadStore
-from littlestone._store.store import read_store
+from littlestone._store.request import choose_learner
+from littlestone._store.store import create, open_store, read_store
 
+pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:This process:DeprecationWarning")
 LEARN = ("learn", "day.csv", "--db", "run.db")
-
-
-def rounds(folder: Path) -> int:
-    with suppress(BadStore, FileNotFoundError):
-        return read_store(folder / "run.db").published.rounds
-    return 0
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has learned 2,000 rows in twenty commits, and was then killed."""
     folder = tmp_path_factory.mktemp("killed")
-    text = lines(2000).splitlines(keepends=True)
-    (folder / "day.csv").write_text("".join(text[:101]))
-    command = [sys.executable, "-c", MAIN, *LEARN, *map(str, OPTIONS), "--follow"]
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        for stop in range(101, 2002, 100):
-            with (folder / "day.csv").open("a") as file:
-                file.write("".join(text[stop : stop + 100]))
-            while rounds(folder) < min(stop + 99, 2000):
-                assert process.poll() is None
-                time.sleep(0.01)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+
+    def learn() -> None:
+        store = create(folder / "run.db", task(), choose_learner(task(), HORIZON))
+        for start in range(0, 2000, 100):
+            store.learn(block(start, 100))
+        kill_self()
+
+    assert not forked(learn)
     return folder
 
 
@@ -60,56 +46,69 @@ def command(folder: Path) -> Command:
     return partial(littlestone, folder=folder, width=300)
 
 
-def test_with_its_log_a_killed_run_goes_on(folder: Path, command: Command) -> None:
+def test_with_its_log_a_killed_run_goes_on(folder: Path) -> None:
     assert (folder / "run.db-wal").stat().st_size > 0
-    done = command(*LEARN)
-    assert done.returncode == 0, done.stderr
-    assert "no new rows" in done.stderr + done.stdout
-    assert sorted(os.listdir(folder)) == ["day.csv", "run.db"]
+    with open_store(folder / "run.db") as store:
+        assert store.published.rounds == 2000
+        assert store.learn(block(2000, 10)).first == 2001
+    assert os.listdir(folder) == ["run.db"]
 
 
-REMOVED = [("-wal",), ("-wal", "-shm"), ("-wal", "-shm", "-mark")]
-LENGTHS = [0, 0.9999, *(random.Random(seed).random() for seed in range(20))]
-
-
-@pytest.mark.parametrize("ends", REMOVED)
-def test_a_log_that_is_gone_is_noticed(
-    folder: Path, command: Command, ends: tuple[str, ...]
-) -> None:
+def remove(*ends: str, path: Path) -> None:
     for end in ends:
-        (folder / f"run.db{end}").unlink()
-    refused_unchanged(folder, command)
+        Path(f"{path}{end}").unlink()
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-def test_a_log_that_is_cut_short_is_noticed(folder: Path, command: Command, length: float) -> None:
-    log = folder / "run.db-wal"
-    os.truncate(log, int(length * log.stat().st_size))
-    refused_unchanged(folder, command)
+def cut(share: float, *, path: Path) -> None:
+    os.truncate(f"{path}-wal", int(share * os.stat(f"{path}-wal").st_size))
 
 
-def refused_unchanged(folder: Path, command: Command) -> None:
-    kept = {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".db-shm"}
-    for arguments in (LEARN, ("show", "run.db"), ("backup", "run.db", "copy.db")):
-        done = command(*arguments)
-        assert done.returncode == 2, (arguments, done.stdout)
-        assert "the last commits of run.db are missing" in done.stderr
-        assert "put run.db-wal and run.db-mark back" in done.stderr
-    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.suffix != ".db-shm"}
-    assert found == kept
+LOSSES = [
+    partial(remove, "-wal"),
+    partial(remove, "-wal", "-shm"),
+    partial(remove, "-wal", "-shm", "-mark"),
+    *(partial(cut, share) for share in (0, 0.9999)),
+    *(partial(cut, random.Random(seed).random()) for seed in range(20)),
+]
 
 
-def test_the_log_of_an_earlier_day_is_not_read_over_the_file(
-    folder: Path, command: Command
+@pytest.mark.parametrize("lose", LOSSES)
+def test_a_log_that_is_gone_or_cut_short_is_noticed(
+    folder: Path, lose: Callable[..., None]
 ) -> None:
+    path = folder / "run.db"
+    lose(path=path)
+
+    def left() -> dict[str, bytes]:
+        return {
+            file.name: file.read_bytes() for file in folder.iterdir() if "-shm" not in file.name
+        }
+
+    kept = left()
+    for use in (open_store, read_store, lambda path: back_up(path, folder / "copy.db")):
+        with pytest.raises(BadStore, match=r"the last commits of run.db are missing") as refusal:
+            use(path)
+        assert "put run.db-wal and run.db-mark back" in str(refusal.value)
+    assert left() == kept
+
+
+def test_the_verbs_say_so_too(folder: Path, command: Command) -> None:
+    (folder / "day.csv").write_text(lines(10))
+    os.truncate(folder / "run.db-wal", 9000)
+    for words in (LEARN, ("show", "run.db"), ("backup", "run.db", "copy.db")):
+        done = command(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "the last commits of run.db are missing" in done.stderr
+
+
+def test_the_log_of_an_earlier_day_is_not_read_over_the_file(folder: Path) -> None:
     """A clean stop folds the log in; a copy of the log from before would undo commits."""
-    log = (folder / "run.db-wal").read_bytes()
-    assert command(*LEARN).returncode == 0
-    (folder / "day.csv").write_text(lines(2500))
-    assert command(*LEARN).returncode == 0
+    path, log = folder / "run.db", (folder / "run.db-wal").read_bytes()
+    for start in (2000, 2500):
+        with open_store(path) as store:
+            store.learn(block(start, 500))
     (folder / "run.db-wal").write_bytes(log)
-    done = command(*LEARN)
-    assert done.returncode == 2
-    assert "run.db-wal" in done.stderr
+    with pytest.raises(BadStore, match=r"run.db-wal"):
+        open_store(path)
     (folder / "run.db-wal").unlink()
-    assert command(*LEARN).returncode == 0
+    open_store(path).close()

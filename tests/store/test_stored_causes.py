@@ -1,15 +1,12 @@
 """A stored causes learner, closed or killed at random, goes on exactly: releases, windows, rate."""
 
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from killed import forked
 
 from effort import scaled
 from littlestone._data.rounds import Rounds
@@ -19,7 +16,7 @@ from littlestone._privacy.testing import SeededNoise
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import create, open_store, read_store
 
-pytestmark = pytest.mark.filterwarnings("ignore:delta")
+pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:This process:DeprecationWarning")
 ROUNDS, HORIZON = 12_000, 12_000
 WAYS: dict[str, dict[str, Any]] = {
     "rate": {"min_rate": 0.2},
@@ -96,46 +93,24 @@ def test_a_stored_causes_learner_is_the_learner(tmp_path: Path, way: str) -> Non
     assert ("when" in str(plain.releases[1].rule)) == (way == "outcomes")
 
 
-# Learns what the store does not have yet, in batches of random size, until it is killed.
-WORKER = """
-import random, sys
-sys.path[:0] = {paths!r}
-from pathlib import Path
-from test_stored_causes import ROUNDS, rows
-from littlestone._privacy.testing import SeededNoise
-from littlestone._store.store import open_store
-whole, draw = rows({users!r}), random.Random()
-with open_store(Path({path!r}), noise=SeededNoise(1)) as store:
-    print("begun", flush=True)
-    at = store.published.rounds
-    while at < ROUNDS:
-        size = draw.choice([1, 7, 40, 90])
-        store.learn(whole.part(at, min(at + size, ROUNDS)))
-        at += size
-"""
-
-
 @pytest.mark.parametrize("way", ["auto", "user"])
-@pytest.mark.slow
 def test_killed_at_random_it_goes_on_exactly(tmp_path: Path, way: str) -> None:
     asked, path = request(**WAYS[way]), tmp_path / "run.db"
     create(path, asked, choose_learner(asked, HORIZON), noise=SeededNoise(1)).close()
-    here = Path(__file__).parent
-    code = WORKER.format(
-        paths=[str(here), str(here.parent)], users=asked.user is not None, path=str(path)
-    )
-    draw, moments = random.Random(), set[int]()
+    whole, draw, moments = rows_for(asked), random.Random(), set[int]()
+
+    def learn() -> None:
+        """Learn what the store does not have yet, in batches of random size."""
+        with open_store(path, noise=SeededNoise(1)) as store:
+            while (start := store.published.rounds) < ROUNDS:
+                store.learn(whole.part(start, min(start + draw.choice([1, 7, 40, 90]), ROUNDS)))
+
     kills = 0
     # On a busy machine a run may be killed again and again before its first commit: wait longer.
     while kills < scaled(12, least=3) or (len(moments) < 2 and kills < 60):
         kills += 1
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
-        time.sleep(draw.uniform(0.0, 0.25 + 0.05 * kills))
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        forked(learn, draw.uniform(0.0, 0.25 + 0.05 * kills))
         moments.add(read_store(path).published.rounds)
-    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+    assert forked(learn)
     assert len(moments) > 1
     same(stored(path), in_memory(asked))
