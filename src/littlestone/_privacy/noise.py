@@ -146,7 +146,7 @@ class Noise(ABC):
 
 
 class SystemNoise(Noise):
-    """Draw noise from the operating system, through OpenDP, ahead of need in vectors."""
+    """Draw noise from the operating system; Laplace noise through OpenDP, ahead of need in vectors."""
 
     private = True
 
@@ -156,7 +156,6 @@ class SystemNoise(Noise):
     def _discard(self) -> None:
         """Drop every draw made ahead."""
         self._ahead: dict[tuple[int, int], list[int]] = {}
-        self._words: list[int] = []
         self._process = os.getpid()
 
     def __repr__(self) -> str:
@@ -180,18 +179,8 @@ class SystemNoise(Noise):
 
     def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
         """Draw the answer by its probability (Lemma 1); the noise itself is not drawn."""
-        if os.getpid() != self._process:
-            self._discard()
-        return exceeds(self._word(), gap, scale, one_sided, secrets.token_bytes)
-
-    def _word(self) -> int:
-        """Return 64 secret bits, used once."""
-        while True:
-            try:
-                return self._words.pop()
-            except IndexError:
-                fresh = np.frombuffer(secrets.token_bytes(8 * BUFFER), np.uint64)
-                self._words.extend(fresh.tolist())
+        word = int.from_bytes(secrets.token_bytes(WORD_BITS // 8))
+        return exceeds(word, gap, scale, one_sided, secrets.token_bytes)
 
     def first_exceeding(
         self, gaps: Gaps, scale: Fraction, check: int, one_sided: bool
