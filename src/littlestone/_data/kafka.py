@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._data.formats import JsonLines, column, parse_objects
-from littlestone._data.readers import UnreadableAdvice, refuse_bad_row, refuse_mostly_bad
+from littlestone._data.readers import refuse_bad_row, refuse_mostly_bad
 from littlestone._data.rounds import LARGEST_BLOCK, BadRow, BadStream, Rounds, block_size
 from littlestone._data.schema import Faults, Schema
 from littlestone._data.text import CHECKED_ROWS, MAX_LINE_BYTES
@@ -363,11 +363,10 @@ class TopicRows:
         until_end: bool = False,
         stop: threading.Event | None = None,
         strict: bool = False,
-        advice: UnreadableAdvice | None = None,
     ) -> None:
         self.address = parse_address(source)
         self.name, self._schema, self._strict = str(self.address), schema, strict
-        self._settings, self._advice = settings or {}, advice or UnreadableAdvice()
+        self._settings = settings or {}
         self._until_end, self.stop = until_end, stop or threading.Event()
         self._waiting: dict[int, _Waiting] = {}
         self._group: str | None = None
@@ -414,7 +413,7 @@ class TopicRows:
         if (read := self._read(cut, CHECKED_ROWS, PATIENCE)) is not None and len(read[0]):
             block, _, texts = read
             JsonLines(self.name, self._schema).begin(texts)
-            refuse_mostly_bad(self.name, self.unit, [block], self._advice)
+            refuse_mostly_bad(self.name, self.unit, [block], self._schema)
         if policy is None:
             return (
                 f"{self.name}: the brokers did not say whether the topic is compacted; of one that "

@@ -49,11 +49,9 @@ from littlestone._data.text import (
     CHECKED_ROWS,
     STDIN,
     FollowedRows,
-    SkipProgress,
     TextFormat,
     TextRows,
     first_line,
-    ignore_progress,
     is_regular,
     refuse_to_follow,
 )
@@ -121,6 +119,8 @@ SpanOutT = TypeVar("SpanOutT", bound=RowSpan, covariant=True)
 class RowSource(Protocol[SpanOutT]):
     """Specify where rows come from; `unit` is what they are counted in, for errors."""
 
+    name: str
+    schema: Schema
     unit: str
     # How many lines at the end of a growing file are no rows yet, once it was read.
     unfinished: int
@@ -132,7 +132,7 @@ class RowSource(Protocol[SpanOutT]):
         """Return what changes when a file with one of the first rows changes; None for a pipe."""
 
     def blocks(
-        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
+        self, size: BlockSize, after: Start | None = None
     ) -> Iterator[tuple[SpanOutT, Start]]:
         """Yield the rows in blocks, each with the position after it."""
 
@@ -142,16 +142,14 @@ class RowReader(Generic[SpanT]):
 
     def __init__(
         self,
-        name: str,
         source: RowSource[SpanT],
         *,
         strict: bool,
         block_rows: int,
         beginning: Rounds | None = None,
-        advice: "UnreadableAdvice | None" = None,
         followed: bool = False,
     ) -> None:
-        self.name, self.unit, self._advice = name, source.unit, advice or UnreadableAdvice()
+        self.name, self.unit = source.name, source.unit
         self._source, self._strict, self._size = source, strict, block_rows
         self._blocks = self._checked(source.blocks(self._size_after()))
         self._rest: Iterator[tuple[SpanT, Start]] | None = None
@@ -163,7 +161,7 @@ class RowReader(Generic[SpanT]):
             if not followed and not any(map(len, first)):
                 yet = f" yet: {UNFINISHED}" if self.unfinished else ""
                 raise BadStream(f"{self.name}: there are no rows in the file{yet}")
-            refuse_mostly_bad(name, self.unit, first, self._advice)
+            refuse_mostly_bad(self.name, self.unit, first, source.schema)
         except BaseException:
             self.close()
             raise
@@ -188,9 +186,7 @@ class RowReader(Generic[SpanT]):
     def __iter__(self) -> Iterator[SpanT]:
         return (block for block, _ in self.blocks())
 
-    def blocks(
-        self, after: Start | None = None, until: int = 0, progress: SkipProgress = ignore_progress
-    ) -> Iterator[tuple[SpanT, Start]]:
+    def blocks(self, after: Start | None = None, until: int = 0) -> Iterator[tuple[SpanT, Start]]:
         """Return the rows in blocks, each with the position after it.
 
         Those from a position on begin with one block of the rows up to `until`.
@@ -202,7 +198,7 @@ class RowReader(Generic[SpanT]):
             return rest
         # The blocks that were read for the check are dropped: rows must not be learned twice.
         self.close()
-        self._blocks = self._checked(self._source.blocks(self._size_after(until), after, progress))
+        self._blocks = self._checked(self._source.blocks(self._size_after(until), after))
         return self._blocks
 
     def _size_after(self, until: int = 0) -> BlockSize:
@@ -233,21 +229,7 @@ class RowReader(Generic[SpanT]):
         self.close()
 
 
-class UnreadableAdvice(NamedTuple):
-    """Hold what to advise when most rows cannot be read."""
-
-    label: str | None = None
-    outcomes: bool = False
-
-    @classmethod
-    def of(cls, schema: Schema) -> Self:
-        """Return what to advise about rows of a schema."""
-        return cls(None if schema.named_labels else schema.label, isinstance(schema.cls, Causes))
-
-
-def refuse_mostly_bad(
-    name: str, unit: str, first: Sequence[RowSpan], advice: UnreadableAdvice
-) -> None:
+def refuse_mostly_bad(name: str, unit: str, first: Sequence[RowSpan], schema: Schema) -> None:
     """Refuse a source when most of its first rows cannot be read."""
     rows = nulls = 0
     for block in first:
@@ -258,9 +240,11 @@ def refuse_mostly_bad(
         return
     bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
     said = ""
-    if advice.label and all(f"column {advice.label!r}: " in row.sentence for row in bad):
+    of_label = [f"column {schema.label!r}: " in row.sentence for row in bad]
+    if all(of_label) and not schema.named_labels:
+        outcomes = OTHER_OUTCOMES * isinstance(schema.cls, Causes)
         # One value is enough to see what is wrong; the others are the data owner's.
-        bad, said = bad[:1], f". {OTHER_LABELS}{OTHER_OUTCOMES * advice.outcomes}{OTHER_QUANTITY}"
+        bad, said = bad[:1], f". {OTHER_LABELS}{outcomes}{OTHER_QUANTITY}"
     for kind, sentence in OTHER_KIND.items():
         if not said and all(row.sentence.endswith(WRONG[kind]) for row in bad):
             bad, said = bad[:1], f". {sentence}"
@@ -345,14 +329,9 @@ def open_rows(
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
     schema = file_schema(cls, label, user, positive)
-    return RowReader(
-        name,
-        _open_source(str(path), name, schema, format_of(str(path), name, format), growing, follow),
-        strict=strict,
-        block_rows=block_rows,
-        advice=UnreadableAdvice.of(schema),
-        followed=follow is not None,
-    )
+    form = format_of(str(path), name, format)
+    source = _open_source(str(path), name, schema, form, growing, follow)
+    return RowReader(source, strict=strict, block_rows=block_rows, followed=follow is not None)
 
 
 def _open_source(

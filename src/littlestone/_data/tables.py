@@ -26,7 +26,7 @@ from littlestone._data.cells import EXPECTED, flat_type, is_usable, validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
 from littlestone._data.rounds import BadStream, BlockSize, Rounds, Start
 from littlestone._data.schema import Schema
-from littlestone._data.text import STDIN, SkipProgress, ignore_progress
+from littlestone._data.text import STDIN
 
 # How the names of files end.
 ENDINGS = {"parquet": (".parquet",), "arrow": (".arrow", ".feather", ".arrows", ".ipc")}
@@ -253,9 +253,7 @@ class TableRows:
             row += file.rows
         return known.hexdigest()[:32]
 
-    def blocks(
-        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[tuple[Rounds, Start]]:
+    def blocks(self, size: BlockSize, after: Start | None = None) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows."""
         row = after.row if after else 0
         return blocks_of_tables(self.schema, self._tables(row), size, row)
@@ -281,9 +279,7 @@ class ArrowPipe:
     def identity(self, rows: int) -> None:
         """Return None: a pipe cannot be found again."""
 
-    def blocks(
-        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[tuple[Rounds, Start]]:
+    def blocks(self, size: BlockSize, after: Start | None = None) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows."""
         return blocks_of_tables(self.schema, self._tables(), size)
 

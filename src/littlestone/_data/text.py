@@ -14,7 +14,7 @@ import gzip
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from gzip import GzipFile
 from io import BufferedReader, FileIO
@@ -36,8 +36,8 @@ GZIP = b"\x1f\x8b"
 CHECKED_ROWS = 1000
 # The most bytes of a line.
 MAX_LINE_BYTES = 1 << 20
-# The most bytes that are read at a time (no more than `MAX_LINE_BYTES`), and skipped.
-_CHUNK_BYTES, _SKIPPED_AT_ONCE = 1 << 15, 1 << 20
+# The most bytes that are read at a time: no more than `MAX_LINE_BYTES`.
+_CHUNK_BYTES = 1 << 15
 _LINE_FEED = 10
 _TOO_LONG = f"<a line of more than {MAX_LINE_BYTES} bytes>".encode()
 # Seconds between two looks at a file that is followed.
@@ -57,12 +57,6 @@ CUT_OFF = (
 
 Places = npt.NDArray[np.int64]
 TextFile = BufferedReader | GzipFile
-# Called with how many bytes of how many have been skipped.
-SkipProgress = Callable[[int, int], None]
-
-
-def ignore_progress(done: int, total: int) -> None:
-    """Do nothing."""
 
 
 class Bytes(Protocol):
@@ -286,7 +280,7 @@ class TextRows:
 
     def __init__(self, path: str, name: str, form: TextFormat, growing: bool = False) -> None:
         self.path, self.name, self.form, self._growing = path, name, form, growing
-        self.unfinished = 0
+        self.schema, self.unfinished = form.schema, 0
         # Its size now, and what changes when another file replaces it; None for a pipe, which has
         # neither.
         self._size: int | None = None
@@ -309,24 +303,20 @@ class TextRows:
         with open_text(self.path, self.name, self._growing) as file:
             return self._stream(file, Start()).count()
 
-    def blocks(
-        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[tuple[Rounds, Start]]:
+    def blocks(self, size: BlockSize, after: Start | None = None) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows."""
         with open_text(self.path, self.name, self._growing) as file:
-            stream = self._stream(file, after or Start(), progress)
+            stream = self._stream(file, after or Start())
             yield from stream.blocks(size)
             self.unfinished = stream.unfinished
 
-    def _stream(
-        self, file: TextFile, start: Start, progress: SkipProgress = ignore_progress
-    ) -> TextStream:
+    def _stream(self, file: TextFile, start: Start) -> TextStream:
         rest: Bytes = file
-        if isinstance(file, GzipFile):
-            _skip(file, start.byte, progress)
-        elif self._size is not None:
+        # A pipe cannot seek, and a packed file is read through to do it.
+        if self._size is not None:
             file.seek(start.byte)
-            rest = FilePrefix(file, max(0, self._size - start.byte))
+            if not isinstance(file, GzipFile):
+                rest = FilePrefix(file, max(0, self._size - start.byte))
         return TextStream(rest, self.form, start, self._growing)
 
 
@@ -340,14 +330,6 @@ class FilePrefix:
         data = self._read(min(size, self._left))
         self._left -= len(data)
         return data
-
-
-def _skip(file: Bytes, size: int, progress: SkipProgress) -> None:
-    """Skip so many bytes."""
-    left = size
-    while left and (data := file.read1(min(left, _SKIPPED_AT_ONCE))):
-        left -= len(data)
-        progress(size - left, size)
 
 
 def is_regular(path: str) -> bool:
@@ -366,9 +348,7 @@ class FollowedRows(TextRows):
         """Return None: how many rows will come is not known."""
         return None
 
-    def blocks(
-        self, size: BlockSize, after: Start | None = None, progress: SkipProgress = ignore_progress
-    ) -> Iterator[tuple[Rounds, Start]]:
+    def blocks(self, size: BlockSize, after: Start | None = None) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows that are there, or an empty block if there is none; then those that come."""
         end, is_first, replaced = after or Start(), after is None, False
         # One descriptor for all: what is added to a file that was renamed is read to its end.
@@ -401,8 +381,8 @@ class FollowedRows(TextRows):
         return True
 
     def _no_rows(self) -> Rounds:
-        schema = self.form.schema
-        return schema.read({name: [] for name in schema.names}, {}, np.zeros(0, dtype=np.intp))
+        cells: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        return self.schema.read(cells, {}, np.zeros(0, dtype=np.intp))
 
 
 def refuse_to_follow(path: str, name: str, is_text: bool) -> None:

@@ -125,7 +125,8 @@ class RemoteParquet:
 
     def __init__(self, engine: Ray, path: str, schema: Schema) -> None:
         self._local = open_table_rows(path, path, schema, "parquet")
-        self.schema, self.workers, self._ray = schema, engine.count(), engine.connected()
+        self.name, self.schema = path, schema
+        self.workers, self._ray = engine.count(), engine.connected()
         self._schema = self._ray.put(schema)
         self._read = self._ray.remote(read_span).options(num_returns=2)
         self._answer = self._ray.remote(answer)
@@ -146,10 +147,7 @@ class RemoteParquet:
         return Rounds({}, np.zeros(0, np.int32)) if first is None else first[0]
 
     def blocks(
-        self,
-        size: BlockSize,
-        after: Start | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        self, size: BlockSize, after: Start | None = None
     ) -> "Iterator[tuple[RemoteRounds, Start]]":
         """Yield the rows; a few blocks ahead are read, and asked the last question."""
         spans = self._spans(size, after.row if after else 0)
@@ -218,9 +216,8 @@ def open_remote_rows(
 ) -> "RowReader[RemoteRounds]":
     """Open Parquet files of labelled rows, to be read on a cluster."""
     source = RemoteParquet(engine, path, file_schema(cls, label, user, positive))
-    return RowReader(
-        path, source, strict=strict, block_rows=LARGEST_BLOCK, beginning=source.beginning()
-    )
+    beginning = source.beginning()
+    return RowReader(source, strict=strict, block_rows=LARGEST_BLOCK, beginning=beginning)
 
 
 class RemoteBlock:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from littlestone._classes.base import HypothesisClass
 from littlestone._data.kafka import Position, TopicRows, position_from_json
 from littlestone._data.locations import is_uri
-from littlestone._data.readers import RowReader, UnreadableAdvice
+from littlestone._data.readers import RowReader
 from littlestone._data.rounds import BadRow, Rounds, RowSpan, Start
 from littlestone._data.schema import file_schema
 from littlestone._store.files import BadStore
@@ -209,12 +209,7 @@ def new_rows(
     start = source.start if is_same else Start()
     first = _FirstRows(rows.beginning, dict(source.marks))
     source = source._replace(start=start, marks=first.marks)
-    blocks = rows.blocks(
-        start if is_same else None,
-        until=source.rows,
-        progress=lambda done, total: tell(f"{done / total:.0%} unpacked"),
-    )
-    for block, after in blocks:
+    for block, after in rows.blocks(start if is_same else None, until=source.rows):
         old = max(0, min(len(block), source.rows - start.row))
         passed = start.row + old
         if is_same and start == source.start and passed == source.rows:
@@ -289,7 +284,6 @@ def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = No
         until_end=task.until_end,
         stop=stop,
         strict=task.strict,
-        advice=UnreadableAdvice.of(schema),
     )
 
 
