@@ -50,6 +50,7 @@ from littlestone._classes.base import HypothesisClass, checked_class, kinds_of
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import read_rounds
 from littlestone._hypotheses.cells import float_of, passes
+from littlestone._hypotheses.columns import objects
 from littlestone._hypotheses.rows import column_names
 from littlestone._hypotheses.values import key_of
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
@@ -324,9 +325,11 @@ def _labels(
     """Return the two classes, and each label as the place of its class; -1 if it is neither."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if isinstance(y, list | tuple) and len(set(map(type, y))) > 1:
+    if classes is None:
+        _refuse_several_types(y)
+    elif isinstance(y, list | tuple):
         # As objects, so that one label does not change the type of the others.
-        y = np.fromiter(y, dtype=object, count=len(y))
+        y = objects(y)
     given = column_or_1d(y, warn=True)
     check_consistent_length(X, given)
     if classes is None:
@@ -340,16 +343,21 @@ def _labels(
     return two, np.fromiter(found, dtype=np.int8, count=len(given))
 
 
-def _found(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the two classes that labels are of."""
-    if given.dtype.kind == "f":
-        assert_all_finite(given, input_name="y")
-    types = sorted({type(one).__name__ for one in given}) if given.dtype.kind == "O" else []
+def _refuse_several_types(y: Any) -> None:
+    """Raise ValueError for labels of several types, of which numpy would make one."""
+    listed = isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object)
+    types = sorted({type(label).__name__ for label in y}) if listed else []
     if len(types) > 1:
         raise ValueError(
             f"Unknown label type: labels are of several types ({', '.join(types)}). Say which are "
             "the two with classes=; any other then makes a null round"
         )
+
+
+def _found(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the two classes that labels are of."""
+    if given.dtype.kind == "f":
+        assert_all_finite(given, input_name="y")
     check_classification_targets(given)
     return _two(np.unique(given), given)
 

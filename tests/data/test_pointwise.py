@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -163,40 +164,35 @@ def dictionary(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
     return rounds_of_table(file_schema(cls, "y", "u"), coded, 0)
 
 
-# Each entrance, and what its cells can be.
-ENTRANCES: dict[str, tuple[Entrance, list[Any]]] = {
-    "rows": (
-        in_memory(lambda t: [{"a": cell} for cell in t["a"]], list),
-        OBJECTS,
-    ),
-    "lists": (in_memory(lambda t: t, list), OBJECTS),
-    "objects": (in_memory(lambda t: {"a": objects(t["a"])}, objects), OBJECTS),
-    "text arrays": (in_memory(lambda t: {"a": np.array(t["a"])}, np.array), OPTIONAL_TEXTS[:-1]),
-    "pandas": (
-        in_memory(pd.DataFrame, lambda cells: pd.Series(cells, dtype="str")),
-        OPTIONAL_TEXTS,
-    ),
+# Tables in memory: what makes one, what makes a column of labels or users, and what its cells can be.
+TABLES: dict[str, tuple[Callable[[Table], Any], Callable[[list[Any]], Any], list[Any]]] = {
+    "rows": (lambda t: [{"a": cell} for cell in t["a"]], list, OBJECTS),
+    "lists": (lambda t: t, list, OBJECTS),
+    "objects": (lambda t: {"a": objects(t["a"])}, objects, OBJECTS),
+    "text arrays": (lambda t: {"a": np.array(t["a"])}, np.array, OPTIONAL_TEXTS[:-1]),
+    "pandas": (pd.DataFrame, lambda cells: pd.Series(cells, dtype="str"), OPTIONAL_TEXTS),
     "pandas objects": (
-        in_memory(lambda t: pd.DataFrame(t, dtype=object), lambda c: pd.Series(c, dtype=object)),
+        lambda t: pd.DataFrame(t, dtype=object),
+        lambda cells: pd.Series(cells, dtype=object),
         OPTIONAL_TEXTS,
     ),
     "categories": (
-        in_memory(
-            lambda t: pd.DataFrame(t).astype("category"), lambda c: pd.Series(c, dtype="category")
-        ),
+        lambda t: pd.DataFrame(t).astype("category"),
+        lambda cells: pd.Series(cells, dtype="category"),
         OPTIONAL_TEXTS,
     ),
-    "polars": (
-        in_memory(pl.DataFrame, lambda cells: pl.Series(cells, dtype=pl.String)),
-        OPTIONAL_TEXTS,
-    ),
-    "arrow": (in_memory(arrow, lambda cells: pa.array(cells, pa.string())), OPTIONAL_TEXTS),
+    "polars": (pl.DataFrame, lambda cells: pl.Series(cells, dtype=pl.String), OPTIONAL_TEXTS),
+    "arrow": (lambda t: arrow(t), lambda cells: pa.array(cells, pa.string()), OPTIONAL_TEXTS),
     "views": (
-        in_memory(
-            lambda t: arrow(t, pa.string_view()), lambda cells: pa.array(cells, pa.string_view())
-        ),
+        lambda t: arrow(t, pa.string_view()),
+        lambda cells: pa.array(cells, pa.string_view()),
         OPTIONAL_TEXTS,
     ),
+}
+# Each entrance, and what its cells can be.
+ENTRANCES: dict[str, tuple[Entrance, list[Any]]] = {
+    name: (in_memory(make, column), pool) for name, (make, column, pool) in TABLES.items()
+} | {
     "CSV": (from_file("rows.csv", write_csv), TEXTS),
     "JSON lines": (
         from_file("rows.jsonl", write_lines),
@@ -266,6 +262,32 @@ def test_a_cell_reads_the_same_alone_and_in_any_company(
         for row, found in enumerate(read):
             parts = tuple(expected[column][picks[column][row]] for column in NAMES)
             assert found == (None if None in parts else parts), [table[c][row] for c in NAMES]
+
+
+RULES: dict[str, list[ls.Hypothesis]] = {
+    "value": [ls.one_of([7, "0.0", None], "a"), ls.one_of(["a\0", "x" * 65, "nan", "True"], "a")],
+    "number": [ls.between(1, 7.5, "a"), ls.between(None, 9007199254740993, "a")],
+    "truth": [ls.all_of([("a", True)])],
+    "causes": [
+        ls.any_of([ls.Cause((ls.Condition("a", 7),)), ls.Cause((ls.Condition("a", "-0.0"),))])
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", RULES)
+@pytest.mark.parametrize("name", TABLES)
+def test_a_rule_labels_a_cell_alone_as_in_any_company(name: str, kind: str) -> None:
+    (make, _, pool), draw = TABLES[name], random.Random(f"{name} {kind}")
+    for rule in RULES[kind]:
+        expected = []
+        for cell in pool:
+            with suppress(ls.BadExample):
+                expected.append((cell, *rule.predict(make({"a": [cell]})).tolist()))
+        assert len({said for _, said in expected}) == 2, "the test could not fail"
+        for rows in [2, 5, 70, scaled(2600, least=300)]:
+            some = draw.choices(expected, k=rows)
+            said = rule.predict(make({"a": [cell for cell, _ in some]})).tolist()
+            assert said == [alone for _, alone in some]
 
 
 # What no file holds, and a caller in Python may: `float` takes these, and a reader of cells need not.
