@@ -128,7 +128,7 @@ def _release() -> Table:
         columns, _ = _rows(draw, count, MANY)
         labels = np.arange(count) < positives
         rows, batch = EpochRows(cls), dict(zip(NAMES, columns, strict=True))
-        rows.add(batch, labels, np.ones(count, dtype=bool))
+        rows.add(rows.index.read(batch, np.flatnonzero(~labels), np.flatnonzero(labels)))
         start = time.process_time()
         adds, classes, keys = rows.gains(units=cost.denominator, alarm=cost.numerator)
         counted = time.process_time()

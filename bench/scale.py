@@ -31,10 +31,11 @@ from bench.streams import rows
 from littlestone import DPSOA, Plan, Rules
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.learn_run import run as run_task
-from littlestone._data.rounds import Numbers, UsableRounds
+from littlestone._data.rounds import Numbers
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.forest import Forest
+from littlestone._learners.loop import Mistakes
 from littlestone._learners.tree import tree_to_bytes
 from littlestone._ray import Ray
 from littlestone._ray.rows import open_remote_rows
@@ -267,34 +268,18 @@ class _Known:
         self._wrong, self._start, self._stop = wrong, start, stop
         self.has_users = False
 
-    @property
-    def size(self) -> int:
-        return self._stop - self._start
-
     def __len__(self) -> int:
-        return self.size
+        return self._stop - self._start
 
     def between(self, start: int, stop: int) -> "_Known":
         first, last = np.searchsorted(self._wrong, [start, stop])
         return _Known(self._wrong[first:last], start, stop)
 
-    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        return self._wrong
+    def apply(self, function: Any, cls: HypothesisClass, published: Hypothesis) -> Mistakes:
+        return Mistakes(self._wrong)
 
-    def update(self, memory: Any) -> Any:
-        return []
-
-    def number_of(self, row: int) -> int:
-        return row
-
-    def copied(self) -> "_Known":
-        return self
-
-    def here(self) -> UsableRounds:
-        raise NotImplementedError
-
-    def routes(self) -> Numbers:
-        raise NotImplementedError
+    def update(self, state: Any) -> None:
+        pass
 
     def numbered(self, first: int, within: Mask | None) -> "_Known":
         return self

@@ -233,7 +233,7 @@ SHAPES_OF_A_ROW = (
     "Split: cells of its lines",
     "Rounds: columns, labels, users; null rounds keep their place",
     "UsableRounds: rounds that are not null, with their numbers",
-    "CodedRounds: rounds of causes whose columns were coded on a cluster",
+    "Matched: rounds with the causes that match them",
     "losses, and the cells of the evidence",
     "RoutedBatch: the rounds of a tree",
     "key",

@@ -31,7 +31,7 @@ class KeepingSingleVotes:
 
     def __call__(self) -> ls.DPSOA:
         learner = ls.DPSOA(ls.Points(), plan=FEW_TREES, seed=0)
-        histogram = cast(Any, learner._runner.gate).draw.search
+        histogram = cast(Any, learner.loop.gate).draw.search
         assert isinstance(histogram, StableHistogram)
         histogram.threshold = 1
         return learner

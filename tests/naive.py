@@ -14,7 +14,7 @@ from checks import check_gate
 from littlestone._data.cells import user_number
 from littlestone._hypotheses.causes import Cause, any_of, cause_from_key, causes_of
 from littlestone._hypotheses.values import canonical
-from littlestone._learners.epoch_rows import PatternIndex
+from littlestone._learners.epoch_rows import EpochRows, PatternIndex
 from littlestone._learners.tree import Purpose, random_bits
 from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
 from littlestone._privacy.causes import ADD, Gains, WindowCounts
@@ -559,3 +559,9 @@ class OutcomesLearner(CausesLearner):
     def end_first_window(self) -> None:
         self.window = [(place, bool(y)) for place, y in self.window]
         super().end_first_window()
+
+
+def add_rows(rows: EpochRows, batch: Any, labels: Any, unmatched: Any = True) -> None:
+    """Add the rows of a batch that no published cause matches."""
+    negative, positive = np.flatnonzero(unmatched & ~labels), np.flatnonzero(unmatched & labels)
+    rows.add(rows.index.read(batch, negative, positive))

@@ -96,7 +96,7 @@ def test_causes_that_do_not_last_are_published_more_and_more_rarely() -> None:
     rows, terms = storms(16_000), {"horizon": 16_000}
     settled = fed(learner(**terms), rows, lambda: 1000)
     eager = fed(learner(**terms, change_cost=0), rows, lambda: 1000)
-    gate = settled._runner.gate.gate
+    gate = settled.loop.gate.gate
     assert gate is not None
     assert cast(Any, gate.schedule).margin > 100
     assert 2 * len(settled.releases) < len(eager.releases)
@@ -184,7 +184,7 @@ def test_past_the_horizon_nothing_is_read() -> None:
     private = fed(learner(horizon=800), stream(3), lambda: 300)
     other = fed(learner(horizon=800), stream(3)[:800], lambda: 300)
     assert (private.releases, private.windows) == (other.releases, other.windows)
-    assert private._runner.forest.size == other._runner.forest.size
+    assert private.loop.get_state()["rows"] == other.loop.get_state()["rows"]
     assert private.windows[-1].stop == 800
     fed(private, stream(9), None)
     private.end_window()
@@ -212,8 +212,8 @@ def test_the_first_window_sets_the_rate_and_nothing_else_reads_it() -> None:
     first = private.windows[-1]
     assert first[:3] == (1, size, ())
     assert private.min_rate == float(auto_min_rate(first.negatives[0], first.positives[0]))
-    assert private._runner.forest.size == 0
-    assert private._runner._pending == 0
+    assert private.loop.get_state()["rows"] == {"rows": 0}
+    assert private.loop.get_state()["pending"] == 0
     # Full epsilon, as no later mechanism reads these rounds.
     assert first.scale == float(2 / private.plan.per_round.epsilon)
 

@@ -14,6 +14,7 @@ import littlestone as ls
 from littlestone._hypotheses.rows import as_batch
 from littlestone._learners.epoch_rows import EpochRows
 from littlestone._privacy.testing import SeededNoise
+from naive import add_rows
 
 ROWS = 10_000
 KINDS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
@@ -115,7 +116,7 @@ def test_few_wanted_rows_are_counted_as_many_are() -> None:
     labels = np.arange(30_000) < 60
     rows = EpochRows(cls)
     everything = np.ones(30_000, dtype=bool)
-    rows.add(as_batch(columns, cls.reads), labels, everything)
+    add_rows(rows, as_batch(columns, cls.reads), labels, everything)
     gains, _, keys = rows.gains(units=5, alarm=1)
     for at in range(0, len(gains), 7):
         holds = keys.cause(at).predict(columns)
@@ -128,8 +129,5 @@ def test_epochs_are_no_longer_than_the_plan_says(every: int) -> None:
     plan = ls.CausesPlan.practical(cls, 1, 1e-5, 10_000, min_rate=0.2)
     plan = replace(plan, check_every=every, longest_epoch=every * 3)
     learner = ls.PrivateCauses(cls, plan=plan, noise=SeededNoise(1))
-    runner = learner._runner
-    runner.causes = (ls.Cause((ls.Condition("a", "x"),)),)
-    runner._begin_epoch(0)
-    assert runner.gate.gate is not None
-    assert runner.gate.gate.schedule.epoch == every * 3
+    learner.loop.state.restart(0, ls.any_of([ls.Cause((ls.Condition("a", "x"),))]))
+    assert learner.loop.gate.gate.schedule.epoch == every * 3

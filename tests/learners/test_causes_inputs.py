@@ -20,13 +20,16 @@ from hypothesis import strategies as st
 import littlestone as ls
 from littlestone._audit.gates import CauseRow, CauseWorld
 from littlestone._hypotheses.causes import cause_from_key, causes_of
-from littlestone._learners import epoch_rows
-from littlestone._learners.causes_loop import CausesLoop
+from littlestone._learners import cause_counts, epoch_rows
+from littlestone._learners.cause_counts import CauseCounts
 from littlestone._learners.causes_plan import FREE_CHANGES, CausesPlan
 from littlestone._learners.epoch_rows import EpochRows
+from littlestone._learners.loop import Judged
+from littlestone._learners.matched import Matched, match
 from littlestone._privacy.causes import ADD, DROP, Gains
 from littlestone._privacy.gates import NO_CHANGE, Decision
 from littlestone._privacy.noise import Address, Noise
+from naive import add_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
@@ -148,7 +151,7 @@ Stream = Callable[[int, ls.Hypothesis], Example]
 def learner_of(setting: Setting, shown: Shown) -> ls.PrivateCauses:
     """The real learner, with its noise, its selector and its counts watched."""
     made = ls.PrivateCauses(setting.cls, plan=setting.plan, noise=Scripted(shown))
-    mechanism: Any = made._runner.gate
+    mechanism: Any = made.loop.gate
     real_gate = mechanism._make_gate
 
     def watched(gate: Any) -> Any:
@@ -156,7 +159,9 @@ def learner_of(setting: Setting, shown: Shown) -> ls.PrivateCauses:
         return gate
 
     def release(counts: Any) -> list[int]:
-        shown.windows.append((made._runner._window_start, tuple(map(int, counts))))
+        shown.windows.append(
+            (made.windows[-1].stop if made.windows else 0, tuple(map(int, counts)))
+        )
         return [0] * len(counts)
 
     def release_first(counts: Any) -> list[int]:
@@ -396,7 +401,7 @@ def test_few_hashes_do_collide(monkeypatch: pytest.MonkeyPatch) -> None:
     few_hashes(monkeypatch)
     rows = EpochRows(ls.Causes(["a"]))
     batch = {"a": np.array(["x", "y", "z"], dtype=object)}
-    rows.add(batch, np.array([True, False, False]), np.ones(3, dtype=bool))
+    add_rows(rows, batch, np.array([True, False, False]))
     gains, _, _ = rows.gains(units=9, alarm=1)
     # The negatives of y and z are those of x as well.
     assert gains.tolist() == [7]
@@ -504,59 +509,62 @@ def test_ballots_are_those_of_the_plain_twin(kind: str) -> None:
 
 def kept_at_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of an epoch are kept where nothing was drawn."""
-    real = CausesLoop._end_epoch
+    real = CauseCounts.restart
 
-    def end(self: CausesLoop, number: int, key: bytes | None) -> None:
-        if key is not None:
-            real(self, number, key)
-        self._pending = 0
+    def restart(self: CauseCounts, number: int, rule: ls.Hypothesis) -> None:
+        if causes_of(rule) != self.causes:
+            real(self, number, rule)
 
-    monkeypatch.setattr(CausesLoop, "_end_epoch", end)
+    monkeypatch.setattr(CauseCounts, "restart", restart)
 
 
 def later_rounds_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draw reads rounds after the check that fired; the next epoch reads them again."""
-    from littlestone._learners.causes_loop import _Matched
-
-    monkeypatch.setattr(_Matched, "before", lambda self, number: self)
+    monkeypatch.setattr(Judged, "before", lambda self, number: self)
 
 
 def windows_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
     """A window counts the rows of the one before it too, unless the causes have changed."""
-    real = CausesLoop._begin_window
+    real = CauseCounts._begin_window
 
-    def begin(self: CausesLoop) -> None:
+    def begin(self: CauseCounts) -> None:
         cells = getattr(self, "_cells", None)
         if cells is None or len(cells) != len(self.causes) + 1:
             real(self)
 
-    monkeypatch.setattr(CausesLoop, "_begin_window", begin)
+    monkeypatch.setattr(CauseCounts, "_begin_window", begin)
 
 
 def first_window_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of the first window are rows of the first epoch too."""
-    monkeypatch.setattr(CausesLoop, "_count", _count_and_keep)
+    real = CauseCounts.count
+
+    def count(self: CauseCounts, judged: Judged) -> None:
+        real(self, judged)
+        if judged.rows.size and judged.rows.number[0] < self.plan.first_window:
+            self.rows.add(judged.rows.unmatched)
+
+    monkeypatch.setattr(CauseCounts, "count", count)
 
 
-_real_count = CausesLoop._count
+class AllKept(Matched):
+    """Rounds of which every row is kept for the draw."""
 
-
-def _count_and_keep(self: CausesLoop, rows: Any) -> None:
-    _real_count(self, rows)
-    if rows.part.size and rows.part.number[0] < self.plan.first_window:
-        self.forest.add(rows.part.batch, rows.part.answers, rows.counts == 0)
+    def taken(self, kept: Any) -> Matched:
+        rows = self.unmatched.part(kept[~self.answers], kept[self.answers])
+        arrays = (self.number[kept], self.answers[kept], self.counts[kept], self.first[kept])
+        return AllKept(*arrays, rows, None if self.own is None else self.own[kept])
 
 
 def matched_rows_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that a cause matches move the gains of keys."""
-    real = EpochRows.add
-    monkeypatch.setattr(
-        EpochRows,
-        "add",
-        lambda self, batch, labels, unmatched: real(
-            self, batch, labels, np.ones(len(unmatched), dtype=bool)
-        ),
-    )
+
+    def matched(cls: ls.Causes, rounds: Any, causes: Any) -> Matched:
+        return AllKept(
+            *match(cls, rounds, causes)._replace(unmatched=match(cls, rounds, ()).unmatched)
+        )
+
+    monkeypatch.setattr(cause_counts, "match", matched)
 
 
 def negatives_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -577,14 +585,15 @@ def negatives_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counted_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negatives before the first positive row of the epoch are left out."""
-    real = EpochRows.add
+    real = CauseCounts.add
 
-    def add(self: EpochRows, batch: Any, labels: Any, unmatched: Any) -> None:
-        before = sum(chunk.positives.shape[1] for chunk in self._chunks)
-        seen = np.cumsum(labels & unmatched) + before > 0
-        real(self, batch, labels, unmatched & seen)
+    def add(self: CauseCounts, judged: Judged) -> None:
+        rows, before = judged.rows, sum(chunk.positives.shape[1] for chunk in self.rows._chunks)
+        seen = np.cumsum(rows.answers & (rows.counts == 0)) + before > 0
+        late = rows.taken(seen | (rows.counts > 0)).unmatched
+        real(self, judged._replace(rows=rows._replace(unmatched=late)))
 
-    monkeypatch.setattr(EpochRows, "add", add)
+    monkeypatch.setattr(CauseCounts, "add", add)
 
 
 FAULTS: dict[str, tuple[Fault, str]] = {

@@ -11,7 +11,8 @@ from test_experts import plan_for
 
 import littlestone as ls
 from classes import CASES
-from littlestone._learners.base import ChangedState, Checkpoint, PrivateLearner
+from littlestone._learners.base import Checkpoint, PrivateLearner
+from littlestone._learners.loop import ChangedState
 from littlestone._learners.trace import Entry, Thinned
 from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._privacy.parameters import BadParameter
@@ -86,7 +87,7 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
         one, other = MemoryStore(), MemoryStore()
         one.take(went)
         other.take(stayed)
-        for name in ("rounds", "null_rounds", "gate", "runner", "memory"):
+        for name in ("rounds", "null_rounds", "gate", "loop"):
             assert one.rest.state[name] == other.rest.state[name], name
         assert went.trace[-1] == stayed.trace[-1]
     return stayed
@@ -133,7 +134,7 @@ def test_a_learner_that_could_not_be_kept_learns_no_more() -> None:
         pass
     with (
         pytest.raises(MechanismMoved, match="saving its state failed"),
-        learner._runner.gate.checkpoint(),
+        learner.loop.gate.checkpoint(),
     ):
         pass
 
@@ -144,7 +145,7 @@ def test_nothing_is_learned_while_a_checkpoint_is_saved() -> None:
     with learner.checkpoint():
         with pytest.raises(MechanismMoved):
             learner.learn_one("a", 1)
-        with pytest.raises(MechanismMoved), learner._runner.gate.checkpoint():
+        with pytest.raises(MechanismMoved), learner.loop.gate.checkpoint():
             pass
     learner.learn_one("a", 1)
     assert learner.rounds == 1

@@ -11,21 +11,22 @@ import littlestone as ls
 from effort import scaled
 from littlestone._audit.gates import CauseWorld, cause_of
 from littlestone._data.rounds import UsableRounds
-from littlestone._hypotheses.causes import OUTCOME, cause_from_key, causes_of
+from littlestone._hypotheses.causes import OUTCOME, cause_from_key
 from littlestone._hypotheses.rows import as_batch
-from littlestone._learners.causes_loop import CausesLoop
+from littlestone._hypotheses.rules import NEVER
+from littlestone._learners.cause_counts import CauseCounts
 from littlestone._learners.effect import NOBODY, NORMAL, effect
 from littlestone._privacy.testing import SeededNoise
 
 LABELS: dict[bool, list[Any]] = {True: ["ok", "t", "u"], False: [False, True]}
 
 
-def published_loop(draw: random.Random, outcomes: bool) -> CausesLoop:
-    """A loop at the beginning of an epoch, with up to three causes published."""
+def published(draw: random.Random, outcomes: bool) -> CauseCounts:
+    """The counts of an epoch that begins, with up to three causes published."""
     normal: dict[str, Any] = {"normal": ["ok"]} if outcomes else {}
     cls = ls.Causes(["a", "b"], width=2, **normal)
     plan = ls.CausesPlan.practical(cls, 4, 1e-3, 10_000, min_rate=0.2)
-    loop = CausesLoop(cls, plan, SeededNoise(1), lambda *release: None, lambda *sample: None)
+    learner = ls.PrivateCauses(cls, plan=plan, noise=SeededNoise(1))
     conditions = [ls.Condition(name, value) for name in "ab" for value in "xyz"]
     chosen = []
     for _ in range(draw.randint(0, 3)):
@@ -33,43 +34,44 @@ def published_loop(draw: random.Random, outcomes: bool) -> CausesLoop:
         columns = draw.sample("ab", draw.randint(1, 2))
         pattern = tuple(draw.choice([c for c in conditions if c.column == n]) for n in columns)
         chosen.append(ls.Cause(pattern, **of))
-    loop.rule = ls.any_of(chosen)
-    loop.causes = causes_of(loop.rule)
-    loop._begin_epoch(0)
-    loop._begin_window()
-    return loop
+    counts = learner.loop.state
+    assert isinstance(counts, CauseCounts)
+    counts.restart(0, ls.any_of(chosen))
+    return counts
 
 
 @pytest.mark.parametrize("outcomes", [False, True])
 @pytest.mark.parametrize("seed", range(scaled(40, least=10)))
 def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     draw = random.Random(seed)
-    loop = published_loop(draw, outcomes)
-    cls = loop.forest.cls
+    counts = published(draw, outcomes)
+    cls = counts.cls
     rows = [{"a": draw.choice("xyz"), "b": draw.choice("xyz")} for _ in range(40)]
     labels = [draw.choice(LABELS[outcomes]) for _ in rows]
     code = {"ok": NORMAL, "t": 1, "u": 2, False: NORMAL, True: 1}
     listed = [tuple(cause.key for cause in cls.patterns_of(x)) for x in rows]
     coded = list(zip(listed, [code[label] for label in labels], strict=True))
     causes = tuple(
-        (cause.pattern.key, code[cause.outcome] if outcomes else 1) for cause in loop.causes
+        (cause.pattern.key, code[cause.outcome] if outcomes else 1) for cause in counts.causes
     )
-    units, alarm = loop._costs
+    cost = counts.gate.cost
+    assert cost is not None
+    units, alarm = cost.denominator, cost.numerator
     effects = [effect(*row, causes, units, alarm) for row in coded]
 
     told = [{**x, OUTCOME: None if y == "ok" else y} for x, y in zip(rows, labels, strict=True)]
-    batch = as_batch(told if outcomes else rows, loop._kinds())
+    batch = as_batch(told if outcomes else rows, counts.kinds())
     answers = np.array([label > NORMAL for _, label in coded])
     number = np.arange(len(rows))
-    judged = loop._judge(UsableRounds(batch, answers, number, number))
+    judged = counts.judge(UsableRounds(batch, answers, number, number), NEVER)
     losses = np.zeros(len(rows), dtype=int)
     losses[judged.wrong] = judged.losses
     assert losses.tolist() == [one.loss for one in effects]
     # A single row is judged alike.
     answered = zip(told if outcomes else rows, answers.tolist(), strict=True)
-    assert [loop._loss(x, y) for x, y in answered] == losses.tolist()
+    assert [counts.loss(x, y, NEVER) for x, y in answered] == losses.tolist()
 
-    loop._add(judged)
+    counts.add(judged)
     alone = np.zeros(len(causes), dtype=int)
     cells: dict[tuple[int, int], int] = {}
     for one in effects:
@@ -77,22 +79,22 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
         if one.drop:
             alone[one.cell[0]] += one.drop
         cells[one.cell] = cells.get(one.cell, 0) + 1
-    found = loop._scores()
+    found = counts.scores()
     assert found.drops.tolist() == alone.tolist()
-    assert loop.gate.cost is not None
-    wanted = CauseWorld(loop.gate.cost, causes, cls.limit).gains(coded, causes)
+    wanted = CauseWorld(cost, causes, cls.limit).gains(coded, causes)
     assert gains_of(found) == {words_of(wanted.add_key(n), outcomes): int(gain)
                                for n, gain in enumerate(wanted.adds)}  # fmt: skip
+    evidence = counts.get_state()
     # Evidence: each row in one cell, of the first cause that matches it or of nobody.
     for place in range(len(causes)):
         positive = sum(n for (at, label), n in cells.items() if at == place and label > NORMAL)
-        assert loop._cells[place].tolist() == [cells.get((place, NORMAL), 0), positive]
-    published = {label for _, label in causes} if outcomes else set()
+        assert evidence["cells"][place] == [cells.get((place, NORMAL), 0), positive]
+    outcomes_told = {label for _, label in causes} if outcomes else set()
     rest = {label: n for (at, label), n in cells.items() if at == NOBODY}
-    named = sum(n for label, n in rest.items() if label in published)
-    others = sum(n for label, n in rest.items() if label > NORMAL and label not in published)
-    assert loop._cells[-1].tolist() == [rest.get(NORMAL, 0), others]
-    assert int(loop._rest_named.sum()) == named
+    named = sum(n for label, n in rest.items() if label in outcomes_told)
+    others = sum(n for label, n in rest.items() if label > NORMAL and label not in outcomes_told)
+    assert evidence["cells"][-1] == [rest.get(NORMAL, 0), others]
+    assert sum(evidence["named"]) == named
 
 
 def gains_of(found: Any) -> dict[str, int]:

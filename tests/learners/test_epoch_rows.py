@@ -12,8 +12,9 @@ import naive
 from effort import scaled
 from littlestone._hypotheses.rows import as_batch, row_of
 from littlestone._learners import epoch_rows
-from littlestone._learners.base import ChangedState
 from littlestone._learners.epoch_rows import EpochRows, value_hash
+from littlestone._learners.loop import ChangedState
+from naive import add_rows
 
 
 def test_values_with_one_identity_have_one_hash() -> None:
@@ -83,7 +84,7 @@ def test_gains_are_those_of_the_definition(
     draw = np.random.default_rng(seed)
     unmatched = draw.random(len(labels)) < 0.8
     fast, slow = EpochRows(cls), naive.EpochCounts(cls)
-    fast.add(batch, labels, unmatched)
+    add_rows(fast, batch, labels, unmatched)
     for row in np.flatnonzero(unmatched).tolist():
         slow.add(row_of(batch, row), bool(labels[row]))
     assert found(fast, 9, 2) == slow.gains(9, 2)
@@ -98,7 +99,7 @@ def test_negatives_of_one_hash_are_shared_and_positives_are_not(
     monkeypatch.setattr(epoch_rows, "value_hash", lambda value: 7)
     rows = EpochRows(ls.Causes(["a"]))
     values = np.array(["x", "x", "y", "z"], dtype=object)
-    rows.add({"a": values}, np.array([True, True, True, False]), np.ones(4, bool))
+    add_rows(rows, {"a": values}, np.array([True, True, True, False]))
     gains = rows.gains(units=1, alarm=1)[0]
     assert gains.tolist() == [1, 0]
 
@@ -115,7 +116,7 @@ def test_parts_hold_what_is_new(seed: int, small: int, monkeypatch: pytest.Monke
         if len(labels):
             some = sorted(draw.sample(range(len(labels)), draw.randint(0, min(9, len(labels)))))
             part = {name: column[some] for name, column in batch.items()}
-            rows.add(part, labels[some], np.ones(len(some), dtype=bool))
+            add_rows(rows, part, labels[some])
         changed = rows.unsaved()
         if changed.cleared:
             parts.clear()
@@ -133,7 +134,7 @@ def test_only_changed_parts_are_written(monkeypatch: pytest.MonkeyPatch) -> None
     rows = EpochRows(ls.Causes(["a"]))
 
     def added(count: int) -> ChangedState:
-        rows.add({"a": np.arange(count)}, np.zeros(count, bool), np.ones(count, bool))
+        add_rows(rows, {"a": np.arange(count)}, np.zeros(count, bool))
         return rows.unsaved()
 
     first = added(25)
@@ -150,6 +151,6 @@ def test_only_changed_parts_are_written(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_part_that_is_missing_is_noticed() -> None:
     rows = EpochRows(ls.Causes(["a"]))
-    rows.add({"a": np.arange(9)}, np.zeros(9, bool), np.ones(9, bool))
+    add_rows(rows, {"a": np.arange(9)}, np.zeros(9, bool))
     with pytest.raises(ValueError, match="0 rows of an epoch were saved as 9"):
         EpochRows(ls.Causes(["a"])).load_state(rows.get_state(), {})

@@ -342,7 +342,7 @@ def test_it_goes_forward_only_and_an_interrupted_one_learns_no_more(
         copy.deepcopy(learner)
     with pytest.raises(TypeError):
         pickle.dumps(learner)
-    monkeypatch.setattr(learner._runner, "advance", None)
+    monkeypatch.setattr(learner.loop, "advance", None)
     with pytest.raises(TypeError):
         learner.learn_many([1] * 50, [1] * 50)
     with pytest.raises(MechanismMoved):
@@ -431,7 +431,7 @@ def test_a_stream_goes_on_at_any_change_cost() -> None:
     cut = np.where(np.arange(20_000) // 200 % 2, 2, 8)
     learner.learn_many(scores, scores >= cut)
     assert learner.rounds == 20_000
-    assert cast(Any, learner._runner.gate).schedule.tenure.margin == LARGEST_PENALTY
+    assert cast(Any, learner.loop.gate).schedule.tenure.margin == LARGEST_PENALTY
 
 
 @pytest.mark.parametrize("change_cost", [0, 50])

@@ -105,7 +105,7 @@ def test_thresholds_that_a_batch_cannot_hold_are_cut_off(
     }
     plan = replace(usual, thresholds=thresholds, **split if comparing else {})
     learner = ls.DPSOA(ls.Points(), plan=plan, seed=1, noise=ScriptedNoise({}))
-    gate: Any = learner._runner.gate
+    gate: Any = learner.loop.gate
     gate.schedule.comparing = comparing
     learner.learn_many(["a"] * 100, [1] * 100)
     learner.learn_one("a", 1)

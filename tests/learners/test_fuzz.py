@@ -237,7 +237,7 @@ def one_game(
     for sizes in (lambda: draw.choice([1, 2, 7, 40]), lambda: draw.choice([0, 0, 3])):
         learner = maker()
         promised = str(learner.guarantee) if private else ""
-        total = learner._runner.gate.total if private else None
+        total = learner.loop.gate.total if private else None
         seen: list[tuple[Any, ...]] = []
 
         def check(learner: Any = learner, promised: str = promised, total: Any = total) -> None:

@@ -160,7 +160,7 @@ def world(setting: Setting, stream: Stream, transcript: Transcript | None = None
         learner = ls.DPSOA(
             setting.cls, plan=setting.plan, seed=setting.seed, watched=setting.watched
         )
-    gate: Any = learner._runner.gate
+    gate: Any = learner.loop.gate
     gate.monitor = Monitor(shown, gate.monitor)
     draw: Any = getattr(gate, "draw", None)
     if isinstance(setting.plan, PaperPlan):
@@ -429,12 +429,12 @@ def test_what_is_shown_does_not_depend_on_batches(
 
 def not_restarted(learner: Any) -> None:
     """Parallel composition is claimed and the forest goes on."""
-    learner._runner.forest.restart = lambda rule: None
+    learner.loop.state.forest.restart = lambda rule: None
 
 
 def old_trees_kept(learner: Any) -> None:
     """The restart draws new random bits and keeps the trees."""
-    forest: Forest = learner._runner.forest
+    forest: Forest = learner.loop.state.forest
 
     def restart(rule: ls.Hypothesis) -> None:
         forest.epoch += 1
@@ -444,7 +444,7 @@ def old_trees_kept(learner: Any) -> None:
 
 def one_tree_kept(learner: Any) -> None:
     """The restart forgets one tree."""
-    forest: Forest = learner._runner.forest
+    forest: Forest = learner.loop.state.forest
     whole_restart = forest.restart
 
     def restart(rule: ls.Hypothesis) -> None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def learner_of(
 
 def state(learner: ls.DPSOA) -> tuple[object, ...]:
     """All that a refused batch must leave alone."""
-    forest: Any = learner._runner.forest
+    forest = cast(Any, learner.loop.state).forest
     return (
         learner.rounds,
         learner.null_rounds,
@@ -61,7 +61,7 @@ def state(learner: ls.DPSOA) -> tuple[object, ...]:
         dict(learner._rounds_of),
         [(tree.voter, tree.merges, tree.generation) for tree in forest.trees.values()],
         [[held.rule for held in tree.pertinent.values()] for tree in forest.trees.values()],
-        getattr(learner._runner, "_pending", None),
+        learner.loop.get_state()["pending"],
         learner.trace,
     )
 
@@ -201,7 +201,7 @@ def test_a_step_interrupted_half_way_is_the_last(
         def raising(*rows: object) -> None:
             raise problem("half-way")
 
-        monkeypatch.setattr(learner._runner.forest, "learn", raising)
+        monkeypatch.setattr(learner.loop.state.forest, "learn", raising)
         with pytest.raises(problem, match="half-way"):
             step(learner)
         monkeypatch.undo()
@@ -403,11 +403,11 @@ def test_any_class_any_plan_any_labels(name: str, kind: str, seed: int, size: in
     draw, plan = random.Random(seed), PLANS[kind]
     learner: Any = ls.DPSOA(cls, plan=plan, seed=seed)
     promised, seen = learner.guarantee, {learner.hypothesis}
-    engine = learner._runner
+    engine = learner.loop
     whole_step = engine._end_epoch
 
     def noting(number: int, key: bytes | None) -> None:
-        seen.update(engine.forest.votes)
+        seen.update(engine.state.votes)
         whole_step(number, key)
 
     engine._end_epoch = noting

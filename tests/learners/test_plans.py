@@ -133,7 +133,7 @@ def test_epochs_promise_what_was_asked(
 
 
 def _promises(learner: ls.DPSOA, epsilon: Fraction, delta: Fraction, selections: int) -> None:
-    plan, gate = learner.plan, cast(Any, learner._runner.gate)
+    plan, gate = learner.plan, cast(Any, learner.loop.gate)
     stated = learner.guarantee
     assert (stated.epsilon, stated.delta) == (float_above(epsilon), float_above(delta))
     assert (stated.unit, stated.adjacency) == (plan.unit, "replace-one")

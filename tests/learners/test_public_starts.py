@@ -15,6 +15,7 @@ from test_checkpoint import MemoryStore
 import littlestone as ls
 from classes import targets
 from littlestone._classes.base import points_of
+from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.evidence import Window
 from littlestone._learners.forest import EpochStart, Forest
@@ -104,13 +105,10 @@ def margins(
         else:
             learner.learn_many([x for x, _ in part], [y for _, y in part])
         at += len(part)
-        runner = learner._runner
-        gate = runner.gate.gate
-        assert gate is not None
-        assert runner.gate.cost is not None
+        mechanism, causes = learner.loop.gate, causes_of(learner.hypothesis)
         # At any round a computation from what is public gives the margin of the epoch.
-        fresh = learner.plan.margin(runner.windows, runner.causes, runner.gate.cost)
-        assert cast(Any, gate.schedule).margin == fresh
+        fresh = learner.plan.margin(learner.windows, causes, mechanism.cost)
+        assert mechanism.gate.schedule.margin == fresh
         if resume and at % 5 == 0:
             patch.setattr(CausesSchedule, "begin_epoch", begin)
             store.take(learner)
@@ -182,6 +180,12 @@ FORESTS: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
 }
 
 
+def forest_of(learner: ls.DPSOA) -> Forest:
+    """The trees of a learner, in this process."""
+    forest: Forest = cast(Any, learner.loop.state).forest
+    return forest
+
+
 def epochs(
     patch: pytest.MonkeyPatch, name: str, seed: int, sizes: int, changed: int | None = None
 ) -> tuple[list[EpochStart], list[list[ls.Hypothesis | None]]]:
@@ -217,13 +221,12 @@ def epochs(
         learner.learn_many([x for x, _ in part], [y for _, y in part])
         patch.setattr(Forest, "begin_epoch", begin)
         store.take(learner)
-        forest = learner._forest
-        assert isinstance(forest, Forest)
+        forest = forest_of(learner)
         votes.append(forest.standing)
         kept = forest._start
         learner = make()
         learner.resume(store.whole)
-        assert learner._forest._start == kept
+        assert forest_of(learner)._start == kept
     return starts, votes
 
 

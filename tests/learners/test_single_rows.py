@@ -169,5 +169,5 @@ def test_rounds_kept_one_by_one_are_learned_as_a_batch_is(
     assert found[0] == found[1] == found[2]
     with together.checkpoint() as a, one.checkpoint() as b:
         assert a.memory == b.memory
-        for name in ("gate", "runner", "memory"):
+        for name in ("gate", "loop"):
             assert a.state[name] == b.state[name]

@@ -207,4 +207,4 @@ def test_batches_may_come_as_columns_as_rows_and_with_columns_to_spare() -> None
     mixed.learn_many(rows[2:3], [1])
     mixed.learn_many({"m": ["a"], "z": [2]}, [1])
     assert alone.releases == mixed.releases
-    assert alone._runner.forest.votes == mixed._runner.forest.votes
+    assert alone.loop.state.votes == mixed.loop.state.votes

@@ -933,4 +933,4 @@ def test_the_causes_learner_has_the_law_of_summed_effects(
 
 
 def gate_of_learner(learner: Any) -> Any:
-    return learner._runner.gate.gate
+    return learner.loop.gate.gate

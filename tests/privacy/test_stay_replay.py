@@ -19,7 +19,7 @@ import pytest
 
 import littlestone as ls
 from effort import scaled
-from littlestone._learners.experts import ExpertsLoop
+from littlestone._learners.experts import ExpertScores
 from littlestone._learners.scores import MistakeCounts
 from littlestone._learners.stay import StaySchedule
 from littlestone._privacy import draws
@@ -140,10 +140,9 @@ def worlds(count: int) -> Iterator[World]:
 def replayed(world: World, rows: list[Row], noise: Replay) -> list[Any]:
     """What is public after each round."""
     learner = ls.PrivateExperts(world.cls, plan=world.plan, seed=world.seed, noise=noise)
-    gate: Any = learner._runner.gate
-    counts = learner._runner.forest
+    gate: Any = learner.loop.gate
+    counts = cast(ExpertScores, learner.loop.state).counts
     assert isinstance(gate.schedule, StaySchedule)
-    assert isinstance(counts, MistakeCounts)
     public = []
     for row in rows:
         if row is None:
@@ -189,17 +188,8 @@ def test_long_runs_of_the_learner_are_within_the_claim(monkeypatch: pytest.Monke
 
 
 def counts_kept(patch: pytest.MonkeyPatch) -> None:
-    """The mistakes survive a draw that stays."""
-    restart = ExpertsLoop._begin_epoch
-
-    def kept(self: ExpertsLoop, number: int) -> None:
-        counts, stays = self.forest, cast(StaySchedule, self.gate.schedule).tenure.refusals > 0
-        net, positives = counts._net.copy(), counts._positives
-        restart(self, number)
-        if stays:
-            counts._net[:], counts._positives = net, positives
-
-    patch.setattr(ExpertsLoop, "_begin_epoch", kept)
+    """The mistakes survive a draw."""
+    patch.setattr(MistakeCounts, "restart", lambda counts, published: None)
 
 
 def loss_kept(patch: pytest.MonkeyPatch) -> None:

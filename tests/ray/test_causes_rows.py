@@ -23,8 +23,7 @@ from littlestone._classes.causes import Causes, Ranges
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import Rounds, UsableRounds
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone._learners.coded_rounds import CodedRounds
-from littlestone._learners.epoch_rows import PatternIndex
+from littlestone._learners.matched import Matched, match
 from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import Ray
 from littlestone._ray import rows as far
@@ -154,11 +153,7 @@ def test_remote_rows_have_the_causes_of_local_ones(
         assert there(kind, folder, Pretended(workers=workers)) == expected
 
 
-def test_no_row_comes_to_the_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: RemoteRounds) -> UsableRounds:
-        raise AssertionError("rows were fetched")
-
-    monkeypatch.setattr(RemoteRounds, "here", refused)
+def test_no_row_comes_to_the_driver(folder: Path) -> None:
     engine = Pretended(workers=2)
     there("auto", folder, engine)
     assert set(engine.cluster.tasks) == {"read_span", "answer"}
@@ -198,7 +193,10 @@ def test_a_cap_that_was_ignored_would_be_found_out(
 ) -> None:
     """The planted fault: rounds beyond the cap of their user are learned where rows are remote."""
     expected = here("capped", folder)
-    monkeypatch.setattr(CodedRounds, "taken", lambda self, kept: self)
+    real = RemoteRounds.numbered
+    monkeypatch.setattr(
+        RemoteRounds, "numbered", lambda rows, first, within=None: real(rows, first)
+    )
     assert there("capped", folder, Pretended(workers=1))["windows"] != expected["windows"]
 
 
@@ -216,20 +214,20 @@ def test_parts_of_coded_rounds_are_the_coded_parts() -> None:
     named = (replace(two[0], outcome="slow"), replace(two[1], outcome="lost"))
     draw = np.random.default_rng(1)
     for causes in ((), two, named):
-        index = PatternIndex(OUTCOMES if causes == named else COLUMNS)
-        coded = CodedRounds.of(rounds, causes, index)
+        cls = OUTCOMES if causes == named else COLUMNS
+        coded = match(cls, rounds, causes)
         assert same(pickle.loads(pickle.dumps(coded)), coded)
         for start, stop in ((0, 2000), (100, 102), (101, 500), (700, 2000), (300, 300)):
             assert same(
                 coded.between(start, stop),
-                CodedRounds.of(rounds.between(start, stop), causes, index),
+                match(cls, rounds.between(start, stop), causes),
             )
         for share in (0.0, 0.5, 1.0):
             kept = draw.random(400) < share
-            assert same(coded.taken(kept), CodedRounds.of(rounds.taken(kept), causes, index))
+            assert same(coded.taken(kept), match(cls, rounds.taken(kept), causes))
 
 
-def same(one: CodedRounds, other: CodedRounds) -> bool:
+def same(one: Matched, other: Matched) -> bool:
     arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = [
         (one.number, other.number),
         (one.answers, other.answers),

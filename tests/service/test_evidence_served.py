@@ -87,14 +87,14 @@ def test_every_figure_follows_from_released_counts(tmp_path: Path) -> None:
         told, saved = evidence_of(served), read_store(served.path).saved
         inside = served.get("/private/trace", "operator").json()
         public = [served.get(path).text for path in ("/evidence", "/hypothesis", "/guarantee")]
-    windows = [window_from_json(window) for window in saved.state["runner"]["windows"]]
+    windows = [window_from_json(window) for window in saved.state["loop"]["windows"]]
     standing = causes_of(saved.releases[-1].rule)
     estimated = estimate_evidence(windows, standing)
     summed = [one.to_json() for one in summarize_causes(saved.releases, estimated)]
     assert told["causes"] == json.loads(json.dumps(summed))
     assert told["base_rate"] == estimate_base(windows).rate
     assert told["counted_to"] == windows[-1].stop
-    assert inside["missed"] == saved.state["runner"]["missed"]
+    assert inside["missed"] == saved.state["loop"]["missed"]
     assert 0 < inside["missed"] < inside["mistakes"]
     for name in ("mistakes", "missed", "votes", "null_rounds", "ledger", "alone", "cells"):
         assert not re.search(rf'"{name}"', "".join(public)), name

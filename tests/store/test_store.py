@@ -103,7 +103,7 @@ def test_a_stored_learner_is_the_learner(path: Path, learner: str, more: dict[st
     assert len(last.releases) > 1 or users
     shown = read_store(path)
     assert shown.published == last
-    assert shown.saved.state["runner"]["mistakes"] == plain.mistakes
+    assert shown.saved.state["loop"]["mistakes"] == plain.mistakes
     assert shown.saved.state["null_rounds"] == plain.null_rounds
     assert shown.generation == 7
 

@@ -90,7 +90,7 @@ def feed(store: Store, task: LearnRequest, size: int) -> None:
 
 def state(view: StoreView) -> dict[str, Any]:
     return {"public": view.published, "null": view.saved.state["null_rounds"],
-            "mistakes": view.saved.state["runner"]["mistakes"]}  # fmt: skip
+            "mistakes": view.saved.state["loop"]["mistakes"]}  # fmt: skip
 
 
 def test_a_topic_is_learned_as_a_file_of_the_same_rows(

@@ -241,7 +241,7 @@ def _learn(learner: Any, rows: Sequence[Row], start: int) -> None:
 def _uses(learner: Any) -> int:
     if isinstance(learner, PrivateCauses):
         # Its ledger has the counts of windows too, which end on a public schedule.
-        return learner._runner.gate.releases_made
+        return learner.draws
     ledger = getattr(learner, "ledger", None)
     return len(learner.releases if ledger is None else ledger)
 

@@ -79,9 +79,9 @@ def hidden(shown: StoreView) -> dict[str, Any]:
             shown.published.rounds,
             live["null_rounds"],
             live.get("beyond_cap", 0),
-            live["runner"]["mistakes"],
+            live["loop"]["mistakes"],
         ),
-        **errors_by_kind(live["runner"]["mistakes"], live["runner"].get("missed")),
+        **errors_by_kind(live["loop"]["mistakes"], live["loop"].get("missed")),
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,
         "sources": [

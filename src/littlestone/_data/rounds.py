@@ -15,11 +15,10 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._classes.base import HypothesisClass, predict_rows
+from littlestone._classes.base import HypothesisClass
 from littlestone._hypotheses.causes import OUTCOME
 from littlestone._hypotheses.columns import Column, objects
 from littlestone._hypotheses.rows import Batch, part_of
-from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, Plain
 from littlestone.errors import LittlestoneError
 
@@ -121,24 +120,14 @@ def block_size(row: int, largest: int = LARGEST_BLOCK) -> int:
 class RoundBatch(Protocol):
     """Specify consecutive rounds that have an example, local or remote."""
 
-    @property
-    def size(self) -> int:
-        """Return the number of rounds, at most."""
-
     def between(self, start: int, stop: int) -> "RoundBatch":
         """Return the rounds from `start` up to `stop`."""
-
-    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the numbers of the rounds that a rule gets wrong, in order."""
 
     def update(self, state: Any) -> None:
         """Let `state` learn the rounds."""
 
-    def copied(self) -> "RoundBatch":
-        """Return the same rounds in arrays of their own, for keeping."""
-
-    def here(self) -> "UsableRounds":
-        """Return the rows themselves."""
+    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
+        """Return `function(cls, rounds, published)`, computed where the rows are."""
 
 
 class UsableRounds(NamedTuple):
@@ -163,21 +152,13 @@ class UsableRounds(NamedTuple):
         part = slice(int(first), int(last))
         return self.taken(part)
 
-    def copied(self) -> "UsableRounds":
-        """Return the same rounds in arrays of their own, for keeping."""
-        return self.taken(np.arange(len(self.number)))
-
-    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the rounds that a rule gets wrong."""
-        return np.asarray(self.number[predict_rows(cls, rule, self.batch) != self.answers])
-
     def update(self, state: Any) -> None:
         """Let `state` learn the rounds."""
         state.learn(self.batch, self.answers, self.route)
 
-    def here(self) -> "UsableRounds":
-        """Return the rows themselves."""
-        return self
+    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
+        """Implement `RoundBatch.apply`."""
+        return function(cls, self, published)
 
     def taken(self, part: Any) -> "UsableRounds":
         """Return some of the rows, by a mask, their places or a slice."""

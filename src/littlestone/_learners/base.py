@@ -14,12 +14,12 @@ uses up its number; a step that is interrupted half-way is the last one.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-from littlestone._classes.base import HypothesisClass, row_reader
+from littlestone._classes.base import row_reader
 from littlestone._data.cells import NO_USER, user_number
 from littlestone._data.rounds import RowSpan
 from littlestone._data.schema import BadRows, read_parts, readable_batch, user_numbers
@@ -27,11 +27,10 @@ from littlestone._display import facts, facts_table, few, side_by_side
 from littlestone._hypotheses.cells import label
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.plan_table import PlanTable
+from littlestone._learners.loop import ChangedState, EpochState, Loop, StateData
 from littlestone._learners.trace import TOP, Sample, Thinned, Trace
-from littlestone._learners.tree import fresh_seed
 from littlestone._plots import plot_private
-from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent
+from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
 from littlestone._privacy.mechanism import ForwardOnly, MechanismMoved
 from littlestone._privacy.parameters import BadParameter
 from littlestone.errors import BadExample
@@ -67,17 +66,6 @@ class Releases(tuple[Release, ...]):
         return facts_table("releases", few(rows), ("from round", "rule"))
 
 
-# Small state that changes with every batch, as JSON data.
-StateData: TypeAlias = dict[str, Any]
-
-
-class ChangedState(NamedTuple):
-    """Hold the parts that have changed."""
-
-    cleared: bool
-    parts: dict[int, bytes]
-
-
 class Checkpoint(NamedTuple):
     """Hold a learner as data: what changed since the last checkpoint or, for resuming, all of it."""
 
@@ -91,30 +79,32 @@ class Checkpoint(NamedTuple):
 class PrivateLearner(ForwardOnly):
     """Publish rules that are differentially private. Forward only.
 
-    What is protected, one round or all rounds of a user, is a fact of the plan. A subclass sets
-    `_runner`, which moves through the rounds, holds the gate and calls `_publish` and `_watch`.
+    What is protected, one round or all rounds of a user, is a fact of the plan. A kind of learner
+    is a plan, a gate and the state of an epoch, put together by its constructor.
 
     Parameters
     ----------
-    cls : HypothesisClass
-        The class that is learned.
     plan : PlanTable
         All constants of the learner.
-    seed : int, optional
+    seed : int
         Fixes the random bits that are not secret.
     rule : Hypothesis
         The first published rule.
+    state : EpochState
+        What is learned in an epoch, of which class.
+    gate : Gate
+        What decides when to publish what.
     """
 
-    # Moves through the rounds (`_learners/loop.py`), which it imports this module for.
-    _runner: Any
+    # What moves through the rounds.
+    _loop_type: type[Loop] = Loop
 
     def __init__(
-        self, cls: HypothesisClass, plan: PlanTable, seed: int | None, rule: Hypothesis
+        self, plan: Any, seed: int, rule: Hypothesis, state: EpochState, gate: Any
     ) -> None:
-        self.cls, self.plan, self._horizon = cls, plan, plan.horizon
-        self.seed = fresh_seed() if seed is None else seed
-        self._unit, self._cap = plan.unit, plan.cap
+        self.cls, self.plan, self.seed, self._horizon = state.cls, plan, seed, plan.horizon
+        self._unit: Unit = plan.unit
+        self._cap: int | None = plan.cap
         self._releases = [Release(1, rule)]
         self._trace = Trace()
         self.rounds = self.null_rounds = self.beyond_cap = 0
@@ -122,7 +112,9 @@ class PrivateLearner(ForwardOnly):
         self._rounds_of: dict[int, int] = {}
         self._unsaved: set[int] = set()
         self._under_way = Lock()
-        self._read_row = row_reader(cls)
+        self._read_row = row_reader(self.cls)
+        # Gate and state of the epoch. Private, like all counts: for the data owner.
+        self.loop = self._loop_type(state, gate, rule, plan.check_every, self._publish, self._watch)
 
     def learn_one(self, x: object, y: object, user: object = None) -> None:
         """Learn one labelled example.
@@ -174,8 +166,7 @@ class PrivateLearner(ForwardOnly):
     @property
     def hypothesis(self) -> Hypothesis:
         """Return the rule published for the next example. Public."""
-        rule: Hypothesis = self._runner.rule
-        return rule
+        return self.loop.rule
 
     @property
     def releases(self) -> Releases:
@@ -185,27 +176,32 @@ class PrivateLearner(ForwardOnly):
     @property
     def guarantee(self) -> Guarantee:
         """Return the guarantee of all that is published, however long the stream gets."""
-        guarantee: Guarantee = self._runner.gate.guarantee
+        guarantee: Guarantee = self.loop.gate.guarantee
         return guarantee
 
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far. Public: it follows from the transcript."""
-        ledger: tuple[PrivacyEvent, ...] = self._runner.gate.ledger
+        ledger: tuple[PrivacyEvent, ...] = self.loop.gate.ledger
         return ledger
 
     @property
     def spent(self) -> Cost:
         """Return the sum of the ledger: never more than the guarantee."""
-        spent: Cost = self._runner.gate.spent
+        spent: Cost = self.loop.gate.spent
         return spent
+
+    @property
+    def draws(self) -> int:
+        """Return how often the gate drew what to publish. Public."""
+        return int(self.loop.gate.releases_made)
 
     @property
     def final(self) -> str | None:
         """Return why the published rule will not change any more, if so. Public."""
         if self.rounds >= self._horizon:
             return f"the horizon of {self._horizon:,} rounds is reached: the last rule stands"
-        gate = self._runner.gate
+        gate = self.loop.gate
         if gate.exhausted:
             return f"all {gate.releases_made} releases are used up: the last rule stands"
         return None
@@ -221,7 +217,7 @@ class PrivateLearner(ForwardOnly):
     @property
     def mistakes(self) -> int:
         """Return the mistakes of the published rules so far. Private."""
-        return int(self._runner.mistakes)
+        return int(self.loop.mistakes)
 
     @property
     def counted_rounds(self) -> int:
@@ -235,8 +231,8 @@ class PrivateLearner(ForwardOnly):
     @property
     def trace(self) -> tuple[Sample, ...]:
         """Return the history of mistakes and votes. Private."""
-        self._runner.learn_buffered()
-        now = self._sample(self.rounds, self._runner.forest.votes)
+        self.loop.gather()
+        now = self._sample(self.rounds, self.loop.state.votes)
         # The last sample may be of this very round.
         past = self._trace.samples
         return past if past and past[-1].round == now.round else (*past, now)
@@ -304,9 +300,9 @@ class PrivateLearner(ForwardOnly):
         batch, end = rounds.numbered(self.rounds, within), self.rounds + len(rounds)
         # The gate sees no round past the horizon: that is what its budget is planned for.
         stop = max(self.rounds, min(end, self._horizon))
-        self._runner.advance(batch, self.rounds, stop)
+        self.loop.advance(batch, self.rounds, stop)
         if stop < end:
-            self._runner.count_late(batch.between(stop, end))
+            self.loop.count_late(batch.between(stop, end))
         self.rounds = end
         nulls = rounds.null_rounds(within)
         self.null_rounds += nulls
@@ -316,11 +312,11 @@ class PrivateLearner(ForwardOnly):
 
     def predict_one(self, x: object) -> bool:
         """Predict the label of an example by the published rule."""
-        return bool(self._runner.rule(x))
+        return self.loop.rule(x)
 
     def predict_many(self, X: Any) -> Mask:
         """Predict the labels of a batch by the published rule."""
-        return self.cls.predict(self._runner.rule, readable_batch(self.cls, X))
+        return self.cls.predict(self.loop.rule, readable_batch(self.cls, X))
 
     @contextmanager
     def checkpoint(self) -> Iterator[Checkpoint]:
@@ -350,19 +346,17 @@ class PrivateLearner(ForwardOnly):
         1
         """
         self._enter()
-        runner = self._runner
-        with runner.gate.checkpoint() as gate:
-            runner.learn_buffered()
+        loop = self.loop
+        with loop.gate.checkpoint() as gate:
             live: StateData = {
                 "rounds": self.rounds,
                 "null_rounds": self.null_rounds,
                 "beyond_cap": self.beyond_cap,
                 "gate": gate,
-                "runner": runner.get_state(),
-                "memory": runner.forest.get_state(),
+                "loop": loop.get_state(),
                 "trace": self._trace.get_state(),
             }
-            memory, trace = runner.forest.unsaved(), self._trace.unsaved()
+            memory, trace = loop.state.unsaved(), self._trace.unsaved()
             yield Checkpoint(live, memory, self._unsaved_users(), self.releases, trace)
         # Not in a `finally`: after a block that raised, this learner must not take another step.
         self._under_way.release()
@@ -383,11 +377,10 @@ class PrivateLearner(ForwardOnly):
                 "resume"
             )
         self._enter()
-        live, runner = saved.state, self._runner
+        live = saved.state
         # The gate first: it refuses the state of another plan before anything is loaded.
-        runner.gate.resume(live["gate"])
-        self._load_memory(saved)
-        runner.load_state(live["runner"], saved.releases)
+        self.loop.gate.resume(live["gate"])
+        self.loop.load_state(live["loop"], saved.memory.parts, saved.releases)
         self._releases = list(saved.releases)
         self._trace.load_state(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
@@ -400,10 +393,6 @@ class PrivateLearner(ForwardOnly):
         counts = {route: self._rounds_of[route] for route in sorted(self._unsaved)}
         self._unsaved = set()
         return counts
-
-    def _load_memory(self, saved: Checkpoint) -> None:
-        """Load what was learned."""
-        self._runner.forest.load_state(saved.state["memory"], saved.memory.parts)
 
     def _enter(self) -> None:
         """Begin a step: one at a time, and none after one that was interrupted half-way."""
@@ -421,15 +410,12 @@ class PrivateLearner(ForwardOnly):
         if self._cap is not None and not self._within_cap(route):
             self.beyond_cap += y is not None
             y = None
-        number, runner = self.rounds, self._runner
-        # Past the horizon the last rule stands, and mistakes are counted for the owner only.
-        if y is not None:
-            if number >= self._horizon:
-                runner.count_late_one(x, y)
-            else:
-                runner.advance_one(number, x, y, route)
-        elif number < self._horizon:
-            runner.pass_one(number)
+        number = self.rounds
+        if number < self._horizon:
+            self.loop.advance_one(number, x, y, route)
+        elif y is not None:
+            # The last rule stands, and its mistakes are counted for the owner only.
+            self.loop.count_late_one(number, x, y, route)
         self.null_rounds += y is None
         self.rounds = number + 1
         self._under_way.release()

@@ -11,6 +11,7 @@ Where labels have several values, such as `ok`, `timeout` and `crash`, the class
 normal (`Causes(columns, normal=["ok"])`), and a cause says which outcome it is of.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
@@ -19,7 +20,7 @@ from littlestone._data.schema import readable_batch
 from littlestone._hypotheses.causes import outcome_of
 from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.base import PrivateLearner
-from littlestone._learners.causes_loop import CausesLoop
+from littlestone._learners.cause_counts import CauseCounts
 from littlestone._learners.causes_plan import AUTO, CausesPlan
 from littlestone._learners.dpsoa import Engine, engine_of
 from littlestone._learners.evidence import (
@@ -30,8 +31,10 @@ from littlestone._learners.evidence import (
 )
 from littlestone._learners.outcomes import predicted_labels, read_outcome
 from littlestone._learners.plan_table import CHANGE_COST, given_plan
+from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
 from littlestone._privacy.accounting import Unit
+from littlestone._privacy.causes import CausesMechanism
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real
 
@@ -94,7 +97,6 @@ class PrivateCauses(PrivateLearner):
     """
 
     plan: CausesPlan
-    _runner: CausesLoop
 
     def __init__(
         self,
@@ -123,10 +125,10 @@ class PrivateCauses(PrivateLearner):
         # The priors of a row's patterns sum to 1 for these counts only (Theorem 15).
         if plan.pattern_counts != " ".join(map(str, cls.pattern_counts)):
             raise BadParameter(f"rows of {cls!r} do not list {plan.pattern_counts} patterns")
-        super().__init__(cls, plan, seed, NEVER)
-        self._runner = CausesLoop(
-            cls, plan, SystemNoise() if noise is None else noise, self._publish, self._watch
-        )
+        gate = _mechanism(plan, SystemNoise() if noise is None else noise)
+        self._counts = CauseCounts(cls, plan, gate)
+        seed = fresh_seed() if seed is None else seed
+        super().__init__(plan, seed, NEVER, self._counts, gate)
 
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
         cls = self._causes
@@ -160,18 +162,18 @@ class PrivateCauses(PrivateLearner):
     @property
     def min_rate(self) -> float | None:
         """Return the rate above which causes are published; None before "auto" has found it."""
-        found = self._runner.min_rate
-        return None if found is None else float(found)
+        min_rate = self._counts.min_rate
+        return None if min_rate is None else float(min_rate)
 
     @property
     def windows(self) -> tuple[Window, ...]:
         """Return the counts that were released. Public."""
-        return tuple(self._runner.windows)
+        return tuple(self._counts.windows)
 
     @property
     def evidence(self) -> Evidence:
         """Return events, rate, interval and lift of each published cause. Public."""
-        return evidence_of(self._runner.windows, self._runner.causes)
+        return evidence_of(self._counts.windows, self._counts.causes)
 
     @property
     def missed(self) -> int:
@@ -179,7 +181,8 @@ class PrivateCauses(PrivateLearner):
 
         With outcomes, those count too for which only causes of other outcomes held.
         """
-        return self._runner.missed
+        self.loop.gather()
+        return self._counts.missed
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the evidence: the rate of each standing cause beside the base rate. Public.
@@ -213,5 +216,19 @@ class PrivateCauses(PrivateLearner):
         When to call this must not depend on the data: at the end of a file, say.
         """
         self._enter()
-        self._runner.end_window(min(self.rounds, self._horizon))
+        self.loop.gather()
+        self._counts.end_window(min(self.rounds, self._horizon))
         self._under_way.release()
+
+
+def _mechanism(plan: CausesPlan, noise: Noise) -> CausesMechanism:
+    """Return the mechanisms of a plan; with a `min_rate` to be found, the gate begins later."""
+    return CausesMechanism(
+        noise,
+        per_round=plan.per_round,
+        epsilon_evidence=plan.epsilon_evidence,
+        gate=partial(plan.gate, noise),
+        cost=None if plan.min_rate == AUTO else plan.cost_of(plan.given_rate),
+        unit=plan.unit,
+        cap=plan.cap,
+    )

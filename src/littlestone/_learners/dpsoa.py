@@ -10,21 +10,26 @@ The trees of the forest grow in this process, unless an engine is named, as in
 """
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._learners.base import Checkpoint, PrivateLearner
+from littlestone._learners.base import PrivateLearner
 from littlestone._learners.forest import Forest, Root
-from littlestone._learners.loop import LARGEST_WINDOW, VotesLoop
+from littlestone._learners.loop import ChangedState, EpochState, Judged, StateData, mistakes
 from littlestone._learners.plan import Plan
 from littlestone._learners.plan_table import delta_warning, given_plan
-from littlestone._learners.tuning import fallbacks_of, missing_from
+from littlestone._learners.tree import fresh_seed
+from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
 from littlestone._privacy.accounting import Unit
+from littlestone._privacy.gates import Gate
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real
+from littlestone._privacy.schedules import Settling
 
 
 class Engine:
@@ -32,7 +37,7 @@ class Engine:
 
     # Whether the trees are in another process, and the most rounds that are learned in one step.
     remote: bool = False
-    largest_window: int = LARGEST_WINDOW
+    largest_window: int = EpochState.largest_step
 
     def connected(self) -> object:
         """Return the connection to the other processes, made if there is none yet."""
@@ -143,46 +148,111 @@ class DPSOA(PrivateLearner):
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
-        super().__init__(cls, plan, seed, rule)
+        seed, engine = fresh_seed() if seed is None else seed, engine_of(engine)
+        forest = engine.create_forest(cls, plan.shapes, seed, "learns", True)
+        state = TreeVotes(forest, rule, slow=engine.remote, watched=watched)
+        state.largest_step = engine.largest_window
         noise = SystemNoise() if noise is None else noise
-        self._runner = self._begin(rule, noise, watched, engine_of(engine))
-
-    def _begin(self, rule: Hypothesis, noise: Noise, watched: bool, engine: Engine) -> VotesLoop:
-        plan = self.plan
-        forest = engine.create_forest(self.cls, plan.shapes, self.seed, "learns", True)
-        self._forest = forest
-        self._note_published(rule)
-        gate = plan.gate(noise, rule.key, lambda: self._missing, lambda: self._fallbacks)
-        loop = forest, gate, rule, self._publish, self._watch, plan.check_every
-        # Buffering pays where reading the trees is slow.
-        largest = engine.largest_window
-        return VotesLoop(*loop, lazy=engine.remote, watched=watched, largest=largest)
-
-    def _note_published(self, rule: Hypothesis) -> None:
-        """Work out what thresholds and comparisons read of the published rule."""
-        self._missing = missing_from(rule, self.cls)
-        self._fallbacks = [some.key for some in fallbacks_of(rule, self.cls)]
+        state.gate = plan.gate(noise, rule.key, lambda: state.missing, lambda: state.fallbacks)
+        super().__init__(plan, seed, rule, state, state.gate)
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
         """Return how many trees vote for each rule. Private."""
-        self._runner.learn_buffered()
-        return dict(self._runner.forest.votes)
+        self.loop.gather()
+        return dict(self.loop.state.votes)
 
-    def _load_memory(self, saved: Checkpoint) -> None:
-        # Not saved: the start of an epoch is a function of the releases, as the proof requires.
-        for release in saved.releases[1:]:
-            self._forest.publish(release.rule)
-        super()._load_memory(saved)
 
-    def resume(self, saved: Checkpoint) -> None:
-        """Load the state of a saved learner of the same class, plan and seed."""
-        super().resume(saved)
-        self._note_published(self.hypothesis)
+class TreeVotes(EpochState):
+    """Let a forest search by votes, or count the mistakes of known rules, as the gate schedules."""
 
-    def _publish(self, number: int, rule: Hypothesis) -> None:
-        super()._publish(number, rule)
-        self._note_published(rule)
+    gate: Gate[Mapping[bytes, int]]
+
+    def __init__(self, forest: Any, rule: Hypothesis, *, slow: bool, watched: bool) -> None:
+        self.cls, self.forest, self._slow, self._watched = forest.cls, forest, slow, watched
+        # Of a comparison: the mistakes of each known rule, and of the published one.
+        self._counts: Counter[bytes] = Counter()
+        self._rules: dict[bytes, Hypothesis] = {}
+        self._note(rule)
+
+    def _note(self, rule: Hypothesis) -> None:
+        """Work out what thresholds and comparisons read of the published rule."""
+        fallbacks = fallbacks_of(rule, self.cls)
+        self._published, self.missing = rule, missing_from(rule, self.cls)
+        self.fallbacks = [fallback.key for fallback in fallbacks]
+        self._rules |= {known.key: known for known in (rule, *fallbacks)}
+
+    @property
+    def _schedule(self) -> Settling:
+        assert isinstance(self.gate.schedule, Settling)
+        return self.gate.schedule
+
+    @property
+    def _compared(self) -> list[Hypothesis]:
+        published = self.gate.published
+        return [self._rules[key] for key in (published, *self._schedule.known(published))]
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule. Private."""
+        votes: Mapping[Hypothesis, int] = self.forest.votes
+        return votes
+
+    def sampled_votes(self, last: bool) -> Mapping[Hypothesis, int] | None:
+        """Return votes for a sample: where reading them is slow, once a batch, and if watched."""
+        if self._slow and not (last and self._watched):
+            return None if last or self._watched else {}
+        return None if last and not self._slow else self.votes
+
+    def add(self, judged: Judged) -> None:
+        """Let the forest learn rounds, or count the mistakes of known rules."""
+        if not self._schedule.comparing:
+            judged.rows.update(self.forest)
+            return
+        # The forest rests: these rounds are read by the comparison, and by no search.
+        for rule in self._compared:
+            self._counts[rule.key] += len(judged.rows.apply(mistakes, self.cls, rule).number)
+
+    def scores(self) -> Mapping[bytes, int]:
+        """Return the votes of each rule, or the mistakes of each known one."""
+        if self._schedule.comparing:
+            return {rule.key: self._counts[rule.key] for rule in self._compared}
+        # Which keys are left out depends on the key and the published rule alone: public.
+        left_out = partial(is_narrower, published=self._published, cls=self.cls)
+        return {rule.key: votes for rule, votes in self.votes.items() if not left_out(rule)}
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key: a known one, or one that a tree votes for."""
+        rule: Hypothesis = self._rules.get(key) or self.forest.named(key)
+        return rule
+
+    def restart(self, number: int, rule: Hypothesis) -> None:
+        """Begin an epoch: every tree anew, from the published rule."""
+        if rule != self._published:
+            self._note(rule)
+        self.forest.restart(rule)
+        self._counts.clear()
+
+    def get_state(self) -> StateData:
+        """Return the epoch of the forest, and the counts of a comparison."""
+        counts = {key.hex(): count for key, count in self._counts.items()}
+        return {"counts": counts, "forest": self.forest.get_state()}
+
+    def unsaved(self) -> ChangedState:
+        """Return the trees that have changed since the last call."""
+        changed: ChangedState = self.forest.unsaved()
+        return changed
+
+    def load_state(
+        self, live: StateData, parts: Mapping[int, bytes], rules: Sequence[tuple[int, Hypothesis]]
+    ) -> None:
+        """Load the saved trees and counts."""
+        for _, rule in rules:
+            # Not saved: the start of an epoch is a function of the releases, as the proof requires.
+            self.forest.publish(rule)
+            self._note(rule)
+        self.forest.load_state(live["forest"], parts)
+        self._counts = Counter({bytes.fromhex(key): n for key, n in live["counts"].items()})
 
 
 def _refuse_too_many_trees(plan: Plan) -> None:

@@ -15,7 +15,7 @@ Theorem 15, "Hashed negatives"). Hashing positive rows would not be private.
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._hypotheses.columns import Column, column_from_cells, joined, objects
 from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
-from littlestone._learners.base import ChangedState, StateData
+from littlestone._learners.loop import ChangedState, StateData
 from littlestone._privacy.causes import Counts
 
 Hashes = npt.NDArray[np.uint32]
@@ -124,6 +124,12 @@ class PatternIndex:
         return len(self._conditions[slot])
 
 
+@lru_cache(maxsize=16)
+def pattern_index(cls: Causes) -> PatternIndex:
+    """Return the patterns of a class; tasks on a cluster ask for them block by block."""
+    return PatternIndex(cls)
+
+
 def _levels(ranges: Ranges) -> Iterator[tuple[Ids, list[Condition]]]:
     """Yield, for each level of the dyadic tree, the condition number of each cell, from 1."""
     sizes = Counter(condition for held in ranges.conditions for condition in held)
@@ -171,7 +177,7 @@ class EpochRows:
     votes: Mapping[Any, int] = {}
 
     def __init__(self, cls: Causes) -> None:
-        self.cls, self.index = cls, PatternIndex(cls)
+        self.cls, self.index = cls, pattern_index(cls)
         self.clear()
 
     def __repr__(self) -> str:
@@ -196,13 +202,8 @@ class EpochRows:
         """Return the number of rows."""
         return sum(chunk.size for chunk in self._chunks)
 
-    def add(self, batch: Batch, labels: Mask, unmatched: Mask) -> None:
-        """Add the rows of a batch that no published cause matches."""
-        negative, positive = np.flatnonzero(unmatched & ~labels), np.flatnonzero(unmatched & labels)
-        self.add_columns(self.index.read(batch, negative, positive))
-
-    def add_columns(self, rows: ColumnsOfRows) -> None:
-        """Add rows, read where they are, as `add` would."""
+    def add(self, rows: ColumnsOfRows) -> None:
+        """Add rows that no published cause matches."""
         positives = map(_number, rows.positives, self._numbers)
         self._append(_Chunk(np.array(list(positives)), rows.negatives))
 

@@ -23,7 +23,7 @@ when the rules that made the published rule's mistakes are outweighed by those t
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -32,11 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass, checked_class
-from littlestone._data.rounds import RoundBatch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.base import PrivateLearner, Release, StateData
-from littlestone._learners.loop import Judged, Loop
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.loop import ChangedState, EpochState, Judged, StateData
 from littlestone._learners.plan_table import (
     AUTO_RATE,
     CHANGE_COST,
@@ -47,7 +46,7 @@ from littlestone._learners.plan_table import (
     planned_epsilon,
     planned_horizon,
 )
-from littlestone._learners.scores import MistakeCounts, index_key, mistake_counts
+from littlestone._learners.scores import Counts, MistakeCounts, index_key, mistake_counts
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Climb, complexity
@@ -370,73 +369,94 @@ class PrivateExperts(PrivateLearner):
         counts.costs = plan.costs
         seed = fresh_seed() if seed is None else seed
         rule = _first_rule(counts, first, seed)
-        super().__init__(cls, plan, seed, rule)
         gate = _gate(plan, counts.size, SystemNoise() if noise is None else noise)
-        loop = counts, gate, rule, self._publish, self._watch, plan.check_every
-        self._runner = ExpertsLoop(*loop, plan=plan)
+        super().__init__(plan, seed, rule, ExpertScores(counts, plan, rule, gate), gate)
 
 
-class ExpertsLoop(Loop):
-    """Run the mistake counts of a class through the rounds."""
+class ExpertScores(EpochState):
+    """Hold the mistakes of every rule of a class, and a prior from what was published."""
 
-    forest: MistakeCounts
-
-    def __init__(self, *args: Any, plan: ExpertsPlan) -> None:
-        super().__init__(*args)
-        self._prior, self._last_rule = FixedSharePrior(self.forest.size), self.rule
-        self._plan, self._charges = plan, ChangeCharges(plan.change_cost, float(plan.free_charges))
+    def __init__(
+        self, counts: MistakeCounts, plan: ExpertsPlan, rule: Hypothesis, gate: Gate[Any]
+    ) -> None:
+        self.cls, self.counts, self._plan, self._gate = counts.cls, counts, plan, gate
+        self._prior, self._published = FixedSharePrior(counts.size), rule
+        self._charges = ChangeCharges(plan.change_cost, float(plan.free_charges))
         self._set_penalties()
 
-    def load_state(self, live: StateData, releases: Sequence[Release]) -> None:
-        """Restore a saved state; prior and charges follow from what was published."""
-        super().load_state(live, releases)
-        # They are not saved: they are functions of the releases, as the proof requires.
-        for release in releases[1:]:
-            self._changed(release.round - 1, release.rule)
-        self._set_penalties()
+    def judge(self, part: Any, rule: Hypothesis) -> Judged:
+        """Return rounds with their losses: missed positives and false alarms have their costs."""
+        judged = super().judge(part, rule)
+        missed, alarm = self._plan.costs
+        if missed == alarm:
+            return judged
+        wrong = np.searchsorted(part.number, judged.wrong)
+        return judged._replace(losses=np.where(part.answers[wrong], missed, alarm))
 
-    def _begin_epoch(self, number: int) -> None:
+    def loss(self, x: object, y: bool, rule: Hypothesis) -> int:
+        """Return the loss of one row, in units."""
+        return super().loss(x, y, rule) * self._plan.costs[0 if y else 1]
+
+    def add(self, judged: Judged) -> None:
+        """Count the mistakes of every rule."""
+        judged.rows.update(self.counts)
+
+    def scores(self) -> Counts:
+        """Return the score of every rule, and that of staying."""
+        return self.counts.ballot
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key: its index in the public order."""
+        return self.counts.named(key)
+
+    def restart(self, number: int, rule: Hypothesis) -> None:
         """Begin an epoch without earlier rounds; the prior from what was published stays."""
-        if self.rule != self._last_rule:
-            self._changed(number, self.rule)
-        if isinstance(self.gate.schedule, StaySchedule):
+        if rule != self._published:
+            self._changed(number, rule)
+        if isinstance(self._gate.schedule, StaySchedule):
             margin = self._charges.margin(number) * self._plan.units
-            self.gate.schedule.set_margin(min(margin, LARGEST_PENALTY))
+            self._gate.schedule.set_margin(min(margin, LARGEST_PENALTY))
         self._set_penalties()
         # The next draw must not read these rounds again: Theorem 10 has each read once.
-        super()._begin_epoch(number)
+        self.counts.restart(rule)
 
     def _set_penalties(self) -> None:
         """Set what the scores of the next draw begin with: functions of what was published."""
         penalties = self._prior.penalties(self._plan.rate)
-        if isinstance(self.gate.schedule, StaySchedule):
-            tenure = self.gate.schedule.tenure
+        if isinstance(self._gate.schedule, StaySchedule):
+            tenure = self._gate.schedule.tenure
             ahead = self._plan.stay_penalty(tenure.refusals) + tenure.margin
             # Relative to the published rule, where it is one of the list.
-            listed = self.gate.published != FIRST
-            own = penalties[int.from_bytes(self.gate.published)] if listed else 0
+            listed = self._gate.published != FIRST
+            own = penalties[int.from_bytes(self._gate.published)] if listed else 0
             penalties = penalties - own + ahead
-            self.forest.standing = self.rule
-        self.forest.penalised = penalties
+            self.counts.standing = self._published
+        self.counts.penalised = penalties
 
     def _changed(self, number: int, rule: Hypothesis) -> None:
         """Update prior and charges: a rule was published in the place of the one before."""
-        contradicted = self._prior.drop(self.forest.agreement_with(self._last_rule, rule))
+        contradicted = self._prior.drop(self.counts.agreement_with(self._published, rule))
         if self._plan.change_cost:
             self._charges.add(number, contradicted)
-        self._last_rule = rule
+        self._published = rule
 
-    def _loss(self, x: object, y: bool) -> int:
-        return super()._loss(x, y) * self._plan.costs[0 if y else 1]
+    def get_state(self) -> StateData:
+        """Return what is not in pages of counts."""
+        return self.counts.get_state()
 
-    def _judge(self, part: RoundBatch) -> Judged:
-        judged: Judged = super()._judge(part)
-        missed, alarm = self._plan.costs
-        if missed == alarm:
-            return judged
-        rows = part.here()
-        wrong = np.searchsorted(rows.number, judged.wrong)
-        return Judged(part, judged.wrong, np.where(rows.answers[wrong], missed, alarm))
+    def unsaved(self) -> ChangedState:
+        """Return the pages of counts that have changed since the last call."""
+        return self.counts.unsaved()
+
+    def load_state(
+        self, live: StateData, parts: Mapping[int, bytes], rules: Sequence[tuple[int, Hypothesis]]
+    ) -> None:
+        """Load the saved counts; prior and charges follow from what was published."""
+        self.counts.load_state(live, parts)
+        # They are not saved: they are functions of the releases, as the proof requires.
+        for number, rule in rules[1:]:
+            self._changed(number - 1, rule)
+        self._set_penalties()
 
 
 def _first_rule(counts: MistakeCounts, first: FirstRule, seed: int) -> Hypothesis:

@@ -34,7 +34,7 @@ from littlestone._classes.base import (
 from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.base import ChangedState, StateData
+from littlestone._learners.loop import ChangedState, StateData
 from littlestone._learners.tree import (
     DEAD,
     ROOT,

@@ -34,7 +34,7 @@ from littlestone._hypotheses.columns import Column as ValueColumn
 from littlestone._hypotheses.rows import Batch, Column, column_of
 from littlestone._hypotheses.rules import Hypothesis, negation
 from littlestone._hypotheses.values import Mask, Plain, key_of
-from littlestone._learners.base import ChangedState, StateData
+from littlestone._learners.loop import ChangedState, StateData
 from littlestone.errors import TooLarge
 
 Indices = npt.NDArray[np.int64]

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._classes.causes import Causes
 from littlestone._data.locations import Location
 from littlestone._data.readers import RowReader, open_table_rows
 from littlestone._data.rounds import (
@@ -31,15 +30,12 @@ from littlestone._data.rounds import (
     Numbers,
     Rounds,
     Start,
-    UsableRounds,
 )
 from littlestone._data.schema import Schema, file_schema
 from littlestone._data.tables import TableFile, rounds_of_table
-from littlestone._hypotheses.causes import Cause
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.coded_rounds import CodedRounds
-from littlestone._learners.epoch_rows import PatternIndex
+from littlestone._learners.loop import mistakes
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import Ray, task_errors
 
@@ -68,30 +64,6 @@ class Summary(NamedTuple):
     usable: npt.NDArray[np.uint8]
     users: Numbers | None
     bad: tuple[BadRow, ...]
-
-
-class Mistakes(NamedTuple):
-    """Hold the numbers of the rounds that a rule gets wrong."""
-
-    number: Numbers
-
-    def between(self, start: int, stop: int) -> "Mistakes":
-        """Return those from `start` up to, not including, `stop`."""
-        return Mistakes(self.number[slice(*np.searchsorted(self.number, [start, stop]))])
-
-    def taken(self, kept: Mask) -> "Mistakes":
-        """Return those of a mask."""
-        return Mistakes(self.number[kept])
-
-
-def mistakes(cls: HypothesisClass, rounds: UsableRounds, rule: Hypothesis) -> Mistakes:
-    """Return the rounds that a rule gets wrong: the question of learners with trees."""
-    return Mistakes(rounds.wrong(cls, rule))
-
-
-def matched(cls: Causes, rounds: UsableRounds, causes: tuple[Cause, ...]) -> CodedRounds:
-    """Return rounds as the causes learner reads them: its question."""
-    return CodedRounds.of(rounds, causes, PatternIndex(cls))
 
 
 # A function of the class, rounds and what is published; and what is published.
@@ -337,17 +309,8 @@ class RemoteRounds:
             found = found.taken(self.within[found.number])
         return found._replace(number=found.number.astype(np.int64) + self.shift)
 
-    def wrong(self, cls: HypothesisClass, rule: Hypothesis) -> Numbers:
-        """Return the numbers of the rounds that a rule gets wrong, in order."""
-        wrong: Numbers = self._asked(mistakes, rule).number
-        return wrong
-
-    def coded(self, causes: tuple[Cause, ...]) -> CodedRounds:
-        """Return what the causes learner reads of the rounds."""
-        rounds: CodedRounds = self._asked(matched, causes)
-        return rounds
-
-    def _asked(self, function: Callable[..., Any], published: Any) -> Any:
+    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
+        """Implement `RoundBatch.apply`: the answer to a question, also asked of the rows ahead."""
         self.block.ask((function, published))  # first the rows that are waited for
         self.block.source.ask_ahead((function, published))
         return self.answer(function, published)
@@ -363,13 +326,3 @@ class RemoteRounds:
         if not hasattr(state, "learn_remote"):
             raise BadParameter("remote rows require a learner with engine='ray'")
         state.learn_remote(self)
-
-    def copied(self) -> Self:
-        """Return the same rounds: the cluster keeps them as long as there is a reference."""
-        return self
-
-    def here(self) -> UsableRounds:
-        """Fetch the rows."""
-        whole: Rounds = self.block.source.get(self.block.rounds)
-        numbered = whole.numbered(self.shift, self.within)
-        return numbered.between(self.begin + self.shift, self.end + self.shift)

@@ -26,8 +26,8 @@ from littlestone._data.rounds import Rounds, UsableRounds
 from littlestone._hypotheses.rows import Batch
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.base import ChangedState, StateData
 from littlestone._learners.forest import EpochStart, Forest, Root, Routes, trees_of
+from littlestone._learners.loop import ChangedState, StateData
 from littlestone._learners.tree import Indices
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import ClusterLost, Ray, task_cause

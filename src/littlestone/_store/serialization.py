@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from littlestone._hypotheses.rules import rule_from_json
-from littlestone._learners.base import ChangedState, Checkpoint, Release
+from littlestone._learners.base import Checkpoint, Release
+from littlestone._learners.loop import ChangedState
 from littlestone._learners.trace import Entry, Sample, Thinned
 from littlestone._store.files import FileKind
 

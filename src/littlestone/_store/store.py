@@ -691,7 +691,7 @@ def read_store(path: Path) -> StoreView:
 def _view(db: sqlite3.Connection, seal: Seal) -> StoreView:
     (public,) = db.execute("SELECT public FROM live").fetchone()
     saved = load(db)
-    windows = tuple(map(window_from_json, saved.state["runner"].get("windows", ())))
+    windows = tuple(map(window_from_json, saved.state["loop"].get("windows", ())))
     lists = {"releases": saved.releases, "windows": windows}
     published = Published(**{**json.loads(public), **lists})
     sources = tuple(sources_of(db))

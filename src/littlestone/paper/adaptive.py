@@ -33,20 +33,21 @@ from littlestone._classes.base import (
     learn_row,
     predict_rows,
 )
-from littlestone._data.rounds import Numbers, RoundBatch, UsableRounds
+from littlestone._data.rounds import Numbers
 from littlestone._hypotheses.rows import Batch, as_batch, packed, row_of, unpacked
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask, decode, encode
-from littlestone._learners.base import ChangedState, PrivateLearner, StateData
-from littlestone._learners.loop import BallotWatcher, Publish, Runner
+from littlestone._learners.base import PrivateLearner
+from littlestone._learners.loop import ChangedState, Judged, StateData
 from littlestone._learners.plan_table import PlanTable, planned_delta, planned_epsilon
-from littlestone._learners.tree import Purpose, below, random_bits
+from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Selection
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone._privacy.selection import StableHistogram
 from littlestone.paper.gates import EveryCheck, per_release
+from littlestone.paper.learner import CheckedLoop, OneForest
 
 
 class Prefix:
@@ -191,8 +192,8 @@ class EveryRoundPlan(PlanTable):
     (491, 681, False)
     """
 
-    # No fields: users are not protected together.
-    unit, cap, expected_mistakes = "event", None, None
+    # No fields: users are not protected together, and every round is queried.
+    unit, cap, check_every, expected_mistakes = "event", None, 1, None
 
     epsilon: Fraction
     delta: Fraction
@@ -264,56 +265,31 @@ def _rounds_to_reach(some: int, trees: int) -> int | None:
     return math.ceil(trees * math.log((2 * trees + 1) / (2 * (trees - some) + 1)))
 
 
-class EveryRoundRunner(Runner):
-    """Run the voters, and the gate that queries them at every round, through the rounds."""
+class PrefixVotes(OneForest):
+    """Keep all rounds, of which a forest is grown at every query."""
 
-    def __init__(
-        self,
-        cls: HypothesisClass,
-        forest: Prefix,
-        gate: EveryCheck,
-        rule: Hypothesis,
-        first: int,
-        publish: Publish,
-        watch: BallotWatcher,
-    ) -> None:
-        self.forest, self.gate, self.rule = forest, gate, rule
-        self.mistakes = 0
-        self._cls, self._first, self._publish, self._watch = cls, first, publish, watch
+    def add(self, judged: Judged) -> None:
+        """Keep rounds, in arrays of their own."""
+        super().add(judged._replace(rows=judged.rows.taken(np.arange(len(judged.rows.number)))))
 
-    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
-        """Learn the rounds from `start` up to `stop`, one after the other."""
-        # Every round is queried, so the rows are needed in this process.
-        near = rounds.here()
-        for number in range(start, stop):
-            one = near.between(number, number + 1)
-            if one.size:
-                self._learn(one.copied())
-            self.pass_one(number)
 
-    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
-        """Learn one round."""
-        batch = as_batch([x], kinds_of(self._cls))
-        self._learn(UsableRounds(batch, np.array([y]), np.array([number]), np.array([route])))
-        self.pass_one(number)
+class EveryRoundLoop(CheckedLoop):
+    """Query the voters at every round, each time in a forest of its own."""
 
-    def _learn(self, one: UsableRounds) -> None:
-        self.mistakes += int((predict_rows(self._cls, self.rule, one.batch) != one.answers).sum())
-        self.forest.learn(one.batch, one.answers, one.number)
+    state: PrefixVotes
 
-    def pass_one(self, number: int) -> None:
-        """End a round, null or not: query the trees."""
+    def _check(self, number: int) -> None:
         # Both conditions are public, so skipping a query reveals nothing (Theorem 11).
-        if number + 1 < self._first or self.gate.exhausted:
+        if number <= self.state.unwatched or self.gate.exhausted:
             return
-        _, key = self.gate.check(self.forest.ballot(number))
-        rule = self.rule if key is None else self.forest.named(key)
+        _, key = self.gate.check(self.state.forest.ballot(number - 1))
+        rule = self.rule if key is None else self.state.named(key)
         # A selection of the published rule is no release: the transcript says so already.
         changed = rule != self.rule
         if changed:
             self.rule = rule
-            self._publish(number + 1, rule)
-        self._watch(number + 1, self.forest.votes, changed)
+            self._publish(number, rule)
+        self._watch(number, self.state.votes, changed)
 
 
 class AdaptiveDPSOA(PrivateLearner):
@@ -355,6 +331,7 @@ class AdaptiveDPSOA(PrivateLearner):
 
     plan: EveryRoundPlan
     fresh = True
+    _loop_type = EveryRoundLoop
 
     def __init__(
         self,
@@ -373,7 +350,6 @@ class AdaptiveDPSOA(PrivateLearner):
         rule = cls.hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
-        super().__init__(cls, plan, seed, rule)
         gate = EveryCheck(
             SystemNoise() if noise is None else noise,
             epsilon=plan.epsilon,
@@ -381,10 +357,11 @@ class AdaptiveDPSOA(PrivateLearner):
             releases=horizon,
             published=rule.key,
         )
-        forest = Prefix(cls, plan.trees, self.seed, fresh=self.fresh)
-        self._runner = EveryRoundRunner(
-            cls, forest, gate, rule, plan.first, self._publish, self._watch
-        )
+        seed = fresh_seed() if seed is None else seed
+        state = PrefixVotes(Prefix(cls, plan.trees, seed, fresh=self.fresh))
+        # Before the first query there are too few rounds for a release.
+        state.unwatched = plan.first - 1
+        super().__init__(plan, seed, rule, state, gate)
 
 
 class EveryRound(AdaptiveDPSOA):

@@ -7,69 +7,95 @@ private per user without a limit on a user's rounds, as all of them go to one tr
 """
 
 import warnings
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
-from littlestone._data.rounds import RoundBatch, UsableRounds
-from littlestone._hypotheses.rows import as_batch
+from littlestone._data.rounds import RoundBatch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.forest import Forest
-from littlestone._learners.loop import BallotWatcher, Publish, Runner
+from littlestone._learners.loop import ChangedState, EpochState, Judged, Loop, StateData
 from littlestone._learners.plan_table import delta_warning
+from littlestone._learners.tree import fresh_seed
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter
-from littlestone.paper.gates import HistSparse
 from littlestone.paper.plan import PaperPlan
 
 
-class SingleForestRunner(Runner):
-    """Run a forest and the gate of Algorithm 2 through the rounds, one check after the other."""
+class OneForest(EpochState):
+    """Let one forest learn the whole stream: nothing is ever forgotten."""
 
-    def __init__(
-        self,
-        forest: Forest,
-        gate: HistSparse,
-        rule: Hypothesis,
-        check_every: int,
-        publish: Publish,
-        watch: BallotWatcher,
+    def __init__(self, forest: Any) -> None:
+        self.cls, self.forest = forest.cls, forest
+
+    @property
+    def votes(self) -> Mapping[Hypothesis, int]:
+        """Return how many trees vote for each rule. Private."""
+        votes: Mapping[Hypothesis, int] = self.forest.votes
+        return votes
+
+    def add(self, judged: Judged) -> None:
+        """Learn rounds (Algorithm 1, from "Choose v_1" to the end of the loop)."""
+        judged.rows.update(self.forest)
+
+    def scores(self) -> Mapping[bytes, int]:
+        """Return the votes by key."""
+        ballot: Mapping[bytes, int] = self.forest.ballot
+        return ballot
+
+    def named(self, key: bytes) -> Hypothesis:
+        """Return the rule of a key that some tree votes for."""
+        rule: Hypothesis = self.forest.named(key)
+        return rule
+
+    def restart(self, number: int, rule: Hypothesis) -> None:
+        """Do nothing: there is one epoch."""
+
+    def get_state(self) -> StateData:
+        """Return what is not in parts."""
+        return {"forest": self.forest.get_state()}
+
+    def unsaved(self) -> ChangedState:
+        """Return the parts that have changed since the last call."""
+        changed: ChangedState = self.forest.unsaved()
+        return changed
+
+    def load_state(
+        self, live: StateData, parts: Mapping[int, bytes], rules: Sequence[tuple[int, Hypothesis]]
     ) -> None:
-        self.forest, self.gate, self.rule, self.mistakes = forest, gate, rule, 0
-        self._every, self._publish, self._watch = check_every, publish, watch
+        """Load what was saved."""
+        self.forest.load_state(live["forest"], parts)
+
+
+class CheckedLoop(Loop):
+    """Show the votes to a gate at every check, whatever the losses are."""
 
     def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, (start // self._every + 1) * self._every)
-            self._learn(rounds.between(start, end))
-            self.pass_one(end - 1)
+            self._add(self.state.judge(rounds.between(start, end), self.rule))
+            self._check(end)
             start = end
 
-    def advance_one(self, number: int, x: object, y: bool, route: int) -> None:
+    def advance_one(self, number: int, x: object, y: bool | None, route: int) -> None:
         """Learn one round."""
-        self._learn(
-            UsableRounds(as_batch([x]), np.array([y]), np.array([number]), np.array([route]))
-        )
-        self.pass_one(number)
+        if y is not None:
+            self._waiting.append((number, x, y, route))
+            self.gather()
+        self._check(number + 1)
 
-    def _learn(self, part: RoundBatch) -> None:
-        """Learn rounds between two checks (Algorithm 1, from "Choose v_1" to the end of the loop)."""
-        if part.size:
-            self.mistakes += len(part.wrong(self.forest.cls, self.rule))
-            part.update(self.forest)
-
-    def pass_one(self, number: int) -> None:
-        """End a round, null or not: "Run HistSparse on the list L_t and receive h_t", where due."""
-        if (number + 1) % self._every:
+    def _check(self, number: int) -> None:
+        """After so many rounds: "Run HistSparse on the list L_t and receive h_t", where due."""
+        if number % self._every:
             return
-        fired, key = self.gate.check(self.forest.ballot)
+        fired, key = self.gate.check(self.state.scores())
         if key is not None:
             # Some tree votes for the key, since only keys with votes are selected.
-            self.rule = self.forest.named(key)
-            self._publish(number + 1, self.rule)
-        self._watch(number + 1, self.forest.votes, fired)
+            self.rule = self.state.named(key)
+            self._publish(number, self.rule)
+        self._watch(number, self.state.votes, fired)
 
 
 class PaperDPSOA(PrivateLearner):
@@ -96,6 +122,7 @@ class PaperDPSOA(PrivateLearner):
     """
 
     plan: PaperPlan
+    _loop_type = CheckedLoop
 
     def __init__(
         self,
@@ -111,9 +138,7 @@ class PaperDPSOA(PrivateLearner):
         rule = checked_class(cls).hypothesis(cls.start())
         if rule is None:
             raise BadParameter(f"{cls!r} has no rule before the first example")
-        super().__init__(cls, plan, seed, rule)
-        forest = Forest(cls, plan.shapes, self.seed, root=plan.root, replant=plan.replant)
+        seed = fresh_seed() if seed is None else seed
+        forest = Forest(cls, plan.shapes, seed, root=plan.root, replant=plan.replant)
         gate = plan.gate(SystemNoise() if noise is None else noise, rule.key)
-        self._runner = SingleForestRunner(
-            forest, gate, rule, plan.check_every, self._publish, self._watch
-        )
+        super().__init__(plan, seed, rule, OneForest(forest), gate)
