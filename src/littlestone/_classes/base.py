@@ -6,6 +6,7 @@ on that example, so a mistake always changes its hypothesis. On a sample that no
 class fits, the hypothesis is None (the paper's bottom).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +14,7 @@ from functools import partial
 from itertools import chain, count, islice, pairwise, product
 from math import isfinite
 from operator import itemgetter
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -45,26 +46,27 @@ class VersionSpace:
 INCONSISTENT = VersionSpace(None)
 
 
-class HypothesisClass(Protocol):
+class HypothesisClass(ABC):
     """Define a set of hypotheses and a learner for it. Inherit from it to get the defaults."""
 
     # Whether the dimension has a closed form, so that it may be printed without a search.
     _closed: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def dimension(self) -> int:
         """Return the Littlestone dimension: the depth of the deepest shattered mistake tree."""
-        ...
 
     @property
+    @abstractmethod
     def mistake_bound(self) -> int:
         """Return the most mistakes that the learner makes on a sample that the class fits."""
-        ...
 
+    @abstractmethod
     def start(self) -> VersionSpace:
         """Return the state before any example."""
-        ...
 
+    @abstractmethod
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         """Return the state after a mistake.
 
@@ -82,12 +84,12 @@ class HypothesisClass(Protocol):
         BadExample
             If the class cannot read the example or the label, in whatever state.
         """
-        ...
 
+    @abstractmethod
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         """Return the rule of a state, or None if the sample was inconsistent."""
-        ...
 
+    @abstractmethod
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         """Return a distinguishing example: one to which two rules give different labels.
 
@@ -98,11 +100,10 @@ class HypothesisClass(Protocol):
         one, other : Hypothesis
             Different rules, such as the learner publishes.
         """
-        ...
 
+    @abstractmethod
     def __contains__(self, rule: object) -> bool:
         """Return whether a rule belongs to the class. A learner may publish rules that do not."""
-        ...
 
     def predict(self, rule: Hypothesis, X: Any) -> Mask:
         """Return the labels that a rule gives to a batch.
@@ -198,11 +199,9 @@ class HypothesisClass(Protocol):
 
 def checked_class(cls: object) -> HypothesisClass:
     """Return a hypothesis class; raise `BadClass` if it is something else."""
-    # By inheritance, although it is a protocol: an object that only has the methods lacks the
-    # defaults that learners rely on.
-    if HypothesisClass not in type(cls).__mro__:
+    if not isinstance(cls, HypothesisClass):
         raise BadClass(f"{cls!r} is not a hypothesis class, such as Points() or Rules(['a', 'b'])")
-    return cast(HypothesisClass, cls)
+    return cls
 
 
 # What learners call instead of the methods of a class. A class may be a user's own, and raise on a
