@@ -27,7 +27,7 @@ from littlestone._classes.sets import Points
 from littlestone._classes.thresholds import Thresholds
 from littlestone._data.readers import open_rows
 from littlestone._data.schema import file_schema
-from littlestone._service import routes, server
+from littlestone._service import routes, server, writer
 from littlestone._service.bodies import BodyFormat, parse_block, parse_examples
 from littlestone._service.limits import Limits, Refused
 from littlestone._service.operations import ACCESS, LogFilter
@@ -190,7 +190,7 @@ class Waiting:
         self.store = begun(path)
         self.block = block_of(self.store, events(2))
         self.calls = SimpleQueue[Callable[[], None]]()
-        self.writer = Writer(self.store, lambda generation: self.store, publish, self.calls.put)
+        self.writer = Writer(self.store, publish, self.calls.put)
 
     def learn(self, *keys: str) -> list[Any]:
         """What batches wait for, on disk and not answered; the last call answers all."""
@@ -882,16 +882,19 @@ def test_a_full_disk_publishes_nothing_and_is_gone_on_from(tmp_path: Path) -> No
         }  # fmt: skip
 
 
-def test_a_file_that_cannot_be_opened_again_is_tried_again(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_again_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = [True]
 
-    def reopen(path: Path, generation: int) -> Store:
+    def reopen(path: Path, after: int) -> Store:
         if broken[0]:
             raise sqlite3.OperationalError("disk I/O error")
-        return open_store(path, after=generation)
+        return open_store(path, after=after)
 
+    monkeypatch.setattr(writer, "open_store", reopen)
     store = begun(tmp_path / "run.db")
-    with running(tmp_path / "run.db", store=store, reopen=reopen) as served:
+    with running(tmp_path / "run.db", store=store) as served:
         store.close()
         assert served.feed(events(2), key="a").status_code == 503
         assert served.feed(events(2), key="a").status_code == 503

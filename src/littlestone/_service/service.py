@@ -12,11 +12,9 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from littlestone._data.schema import file_schema
@@ -27,7 +25,7 @@ from littlestone._service.operations import AuditLog
 from littlestone._service.tokens import Tokens
 from littlestone._service.writer import PublicState, TopicFeeder, Writer
 from littlestone._store.releases_file import release_to_json
-from littlestone._store.store import Store, open_store
+from littlestone._store.store import Store
 
 T = TypeVar("T")
 # Large bodies to `/predict` that are parsed or wait for it: in all, and of one address.
@@ -42,11 +40,6 @@ STOPPED = (
 )
 
 
-def reopen_store(path: Path, generation: int) -> Store:
-    """Open a store again, unless another process has opened it since."""
-    return open_store(path, after=generation)
-
-
 class Service:
     """Hold the parts of a running service."""
 
@@ -56,7 +49,6 @@ class Service:
         tokens: Tokens,
         limits: Limits,
         *,
-        reopen: Callable[[Path, int], Store] = reopen_store,
         feeder: TopicFeeder | None = None,
         audit: AuditLog | None = None,
     ) -> None:
@@ -66,12 +58,8 @@ class Service:
         self.guarantee, terms = store.guarantee, store.about.terms
         self.schema = file_schema(store.cls, terms.label, terms.user, terms.positive)
         self.events = EventHub(PublicState(store.published, store.spent), store.key, terms.label)
-        self.writer = Writer(
-            store,
-            partial(reopen, store.path),
-            self.events.publish,
-            asyncio.get_running_loop().call_soon_threadsafe,
-        )
+        call = asyncio.get_running_loop().call_soon_threadsafe
+        self.writer = Writer(store, self.events.publish, call)
         self.rate_limit = RateLimit(limits.rate)
         self.batches = ConcurrencyLimit(limits.queue, "batches under way")
         self.watchers = ConcurrencyLimit(

@@ -33,6 +33,7 @@ from littlestone._store.store import (
     Store,
     StoreLost,
     StoreMoved,
+    open_store,
 )
 
 T = TypeVar("T")
@@ -77,13 +78,12 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        reopen: Callable[[int], Store],
         publish: Callable[[PublicState], None],
         call: Callable[[Callable[[], None]], object],
     ) -> None:
         self._store: Store | None = store
-        self._generation = store.generation
-        self._reopen, self._publish, self._call = reopen, publish, call
+        self._path, self._generation = store.path, store.generation
+        self._publish, self._call = publish, call
         # What is on disk, and not published yet.
         self._state: PublicState | None = None
         self._thread = ThreadPoolExecutor(1, "writer")
@@ -285,7 +285,7 @@ class Writer:
         if self._is_lost:
             raise unavailable(self.closed or TAKEN)
         try:
-            store = self._reopen(self._generation)
+            store = open_store(self._path, after=self._generation)
         except StoreLost as error:
             raise self._lost(error) from None
         except Exception as error:
