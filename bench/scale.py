@@ -30,7 +30,7 @@ from bench.clock import seconds
 from bench.streams import rows
 from littlestone import DPSOA, Plan, Rules
 from littlestone._classes.base import HypothesisClass
-from littlestone._cli.learn_run import run as run_task
+from littlestone._cli.learn import run as run_task
 from littlestone._data.rounds import Numbers
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask

@@ -19,7 +19,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 # A server that has imported what commands import, and forks itself for each of them.
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["littlestone._cli.main", "littlestone._cli.learn_run", "opendp.mod"])
+FORKS.set_forkserver_preload(["littlestone._cli.main", "littlestone._cli.learn", "opendp.mod"])
 
 
 def littlestone(

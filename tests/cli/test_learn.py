@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import littlestone as ls
 from commands import Command, littlestone
-from littlestone._cli.learn_run import run
+from littlestone._cli.learn import run
 from littlestone._cli.main import command_line
 from littlestone._learners.registry import LearnerChoice
 from littlestone._privacy.testing import SeededNoise
@@ -265,7 +265,7 @@ def test_who_stops_a_run_is_told_what_that_means(
     def interrupted(*_: object) -> RunResult:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("littlestone._cli.learn_run.run", interrupted)
+    monkeypatch.setattr("littlestone._cli.learn.run", interrupted)
     done = CliRunner().invoke(command_line(["learn"]), ["learn", str(file), *OPTIONS, *options])
     assert done.exit_code == 130
     assert sentence in done.output

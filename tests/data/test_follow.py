@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import littlestone as ls
 from commands import MAIN
-from littlestone._cli.learn_run import run
+from littlestone._cli.learn import run
 from littlestone._data import text
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream, Rounds

@@ -26,7 +26,7 @@ from test_shards import after, make, observable
 import littlestone as ls
 from commands import MAIN, littlestone
 from effort import EVERYTHING
-from littlestone._cli.learn_run import run
+from littlestone._cli.learn import run
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream
 from littlestone._privacy.parameters import BadParameter

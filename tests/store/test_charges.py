@@ -14,9 +14,9 @@ from killed import forked, kill_self
 
 from commands import littlestone
 from littlestone._classes.sets import Points
-from littlestone._cli import learn_run
+from littlestone._cli import learn as learn_verb
 from littlestone._cli import serve as serve_verb
-from littlestone._cli.learn_run import run
+from littlestone._cli.learn import run
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream
 from littlestone._privacy.accounting import Cost
@@ -67,7 +67,7 @@ def test_every_run_draws_and_the_one_too_many_reads_no_row(
     assert "drew (epsilon 1, delta 1e-08) from data set 'visits'" in " ".join(outcome.notes)
     assert budget.read().spent.epsilon == 3
     opened = []
-    monkeypatch.setattr(learn_run, "rows_of", lambda *_: opened.append("rows"))
+    monkeypatch.setattr(learn_verb, "rows_of", lambda *_: opened.append("rows"))
     with pytest.raises(BudgetExceeded, match="Nothing fits any more"):
         learned(day)
     with pytest.raises(BudgetExceeded):
@@ -182,7 +182,7 @@ def killed_run(day: Path, where: str) -> None:
         kill_self()
 
     if where == "before the draw":
-        setattr(learn_run, "charge_run", die)  # noqa: B010
+        setattr(learn_verb, "charge_run", die)  # noqa: B010
     else:
         setattr(kind, "learn", die if where == "before a row" else learn_and_die)  # noqa: B010
     learned(day, None if "unstored" in where else "run.db")
@@ -350,7 +350,7 @@ def test_a_store_that_lost_the_race_is_not_left_behind(
         budget.draw(3, note="another process, just now")
         return found
 
-    monkeypatch.setattr(learn_run, "check_budget", checked)
+    monkeypatch.setattr(learn_verb, "check_budget", checked)
     with pytest.raises(BudgetExceeded):
         learned(day, "run.db")
     assert sorted(path.name for path in day.parent.iterdir()) == ["budgets.db", "day.csv"]

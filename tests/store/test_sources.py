@@ -19,7 +19,7 @@ import pytest
 import littlestone as ls
 import running_service
 from commands import littlestone
-from littlestone._cli.learn_run import run
+from littlestone._cli.learn import run
 from littlestone._data import locations, readers
 from littlestone._data import text as lines
 from littlestone._data.readers import open_rows

@@ -16,8 +16,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from commands import MAIN, littlestone
-from littlestone._cli.learn import refuse_conflicts
-from littlestone._cli.learn_run import run
+from littlestone._cli.learn import refuse_conflicts, run
 from littlestone._data import kafka
 from littlestone._data.readers import open_rows
 from littlestone._data.rounds import BadStream

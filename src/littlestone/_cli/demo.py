@@ -34,7 +34,7 @@ def run_demo(
     console: Console, private: Console, folder: Path, *, min_rate: float | str = "auto"
 ) -> None:
     """Make the events, learn from them, leave everything in the folder."""
-    from littlestone._cli.learn_run import run
+    from littlestone._cli.learn import run
     from littlestone._simulate.streams import (
         BASE_RATE,
         CULPRIT,

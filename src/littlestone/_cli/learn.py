@@ -1,12 +1,21 @@
-"""Run `littlestone learn`: learn from a stream of labelled rows."""
+"""Run `littlestone learn`: rows of a file or a topic in, releases and a report out.
+
+Promises: what is wrong with the arguments or the shape of the file is said before anything is
+learned or written. A release is in its file before the next row is read. With a store, a row is
+learned once, however often the run was killed, and a release is in the store before it is in the
+releases file.
+"""
 
 import json
+import secrets
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from os.path import realpath
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -15,6 +24,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from littlestone._classes.base import HypothesisClass
 from littlestone._cli.options import (
     BUDGET_AND_UNIT,
     LABELS,
@@ -29,11 +39,44 @@ from littlestone._cli.terminal import (
     print_result,
     progress_bar,
 )
-from littlestone._data.kafka import is_topic, read_settings
+from littlestone._data.kafka import TopicRows, is_topic, read_settings
+from littlestone._data.readers import (
+    UNFINISHED,
+    RowReader,
+    is_parquet,
+    open_rows,
+)
+from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
+from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.causes_plan import CausesPlan
+from littlestone._learners.dpsoa import DPSOA
+from littlestone._learners.plan_table import PlanTable, delta_warning
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
-from littlestone._report.report import refuse_file
-from littlestone._store.request import LearnRequest
+from littlestone._ray import Ray, ray_of, redirect_output
+from littlestone._report.report import (
+    RunResult,
+    refuse_file,
+    refuse_unwritable,
+    render_report,
+    report_of,
+    write_private,
+)
+from littlestone._store.budgets import BudgetFile, charge_run, check_budget, stored_budget
+from littlestone._store.files import refuse_leftovers
+from littlestone._store.releases_file import ReleasesFile, refuse_begun
+from littlestone._store.request import LearnRequest, choose_learner
+from littlestone._store.sources import (
+    Source,
+    all_rows,
+    known_topic,
+    new_messages,
+    new_rows,
+    open_topic,
+    recognised,
+    topic_source,
+)
+from littlestone._store.store import Run, begin, create, open_store, read_store
 
 EXAMPLE = (
     "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
@@ -41,6 +84,28 @@ EXAMPLE = (
     "Example: littlestone learn kafka://localhost:9092/events --db run.db --class points:merchant "
     "--label fraud --horizon 10000000 --delta 1e-9"
 )
+
+
+# From public things only: the releases and the plan.
+UNCHANGED = (
+    "the first rule stood to the end: a culprit has to fail more than half of its events here. "
+    "Where failures are less certain, learn causes: --class causes:COLUMN,COLUMN"
+)
+
+NO_CAUSE = (
+    "no cause was published: none was frequent enough, and positive often enough. `littlestone "
+    "plan SPEC --horizon N --rate R --share S` says how many rounds a cause takes"
+)
+
+# Of a stream without an end, from the plan, which is public.
+REACHED = (
+    "the horizon of {horizon:,} rounds is reached, and the last rule stands: no more is read. To "
+    "learn on, begin another store with a budget of its own"
+)
+WAITING = "{name}: {problem}. Waiting for the brokers; what was learned is safe"
+
+ProgressCallback = Callable[[RunResult], None]
+AnyRows = RowReader[Any] | TopicRows
 
 
 @takes_request(
@@ -67,9 +132,6 @@ def learn(
     as_json: AsJson = False,
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published."""
-    from littlestone._cli.learn_run import run
-    from littlestone._ray import redirect_output
-
     # A store knows what it was begun with.
     if db is None or not db.exists():
         asked = {
@@ -151,3 +213,254 @@ def _stop_on_signal(waits: bool) -> Iterator[Event]:
     finally:
         for caught, handler in before.items():
             signal.signal(caught, handler)
+
+
+def run(
+    task: LearnRequest,
+    watch: ProgressCallback,
+    db: Path | None = None,
+    stop: Event | None = None,
+) -> RunResult:
+    """Learn the rows of a file or a topic."""
+    stop, notes = stop or Event(), list[str]()
+    sources: tuple[Source, ...] = ()
+    if db is not None and db.exists():
+        view = read_store(db)
+        view.about.refuse_other(task, db)
+        budget, sources = stored_budget(view, task, db), view.sources
+        # The store keeps the class itself: what a specification names may have changed since.
+        task, cls = task.begun_as(view.about.terms), view.about.cls
+    else:
+        if db is not None:
+            refuse_leftovers(db)
+            refuse_begun(task.out)
+        # Before the file is opened: whether there is enough left does not depend on a row.
+        budget, cls = check_budget(task), task.cls
+    _refuse_unusable_files(task, db)
+    # Everything that can be refused is refused before the store is taken over.
+    engine = engine_for(task)
+    with rows_of(task, cls, engine, stored=db is not None, stop=stop) as rows:
+        if isinstance(rows, TopicRows) and known_topic(sources, rows) is None:
+            notes += [note for note in [rows.check()] if note is not None]
+        with noting(notes):
+            begun = _begin(db, task, cls, rows, engine)
+        with begun, ReleasesFile(task.out, begun) as file:
+            length = rows.length if db is None else begun.about.chosen.plan.horizon
+            outcome = RunResult(task, begun, length, notes=notes)
+            file.refuse_other()
+            # Committed before the first row is learned; nothing after this is refused.
+            notes += charge_run(begun, budget, task.source)
+            file.begin()
+            _learn_rows(outcome, rows, file, watch, stop, budget)
+    _finish(outcome)
+    return outcome
+
+
+def _refuse_unusable_files(task: LearnRequest, db: Path | None) -> None:
+    """Refuse files that cannot be written, or are there, before anything is drawn."""
+    # A store goes on with its releases file; without one the file is written anew.
+    for path in (task.report, task.private_json, task.out if db is None else None):
+        refuse_file(path, task.force)
+    refuse_unwritable(task.out)
+    paths = (db, task.out, task.report, task.private_json)
+    named = [realpath(path) for path in paths if path is not None]
+    for twice in {path for path in named if named.count(path) > 1}:
+        raise BadParameter(
+            f"{twice} is named twice: --db, --out, --report and --private-json differ"
+        )
+
+
+def _begin(
+    path: Path | None, task: LearnRequest, cls: HypothesisClass, rows: AnyRows, engine: Ray | None
+) -> Run:
+    """Return the run that goes on, or a new one: kept in a file, or nowhere."""
+    if path is not None and path.exists():
+        return open_store(path, engine=engine)
+    chosen = choose_learner(task, horizon_of(task, rows), cls)
+    if path is not None:
+        return create(path, task, chosen, cls=cls, engine=engine)
+    about = begin(task, chosen, cls)
+    learner = about.make(watched=task.report is not None, engine=engine)
+    return Run(about, learner, secrets.token_hex(8))
+
+
+def _learn_rows(
+    outcome: RunResult,
+    rows: AnyRows,
+    file: ReleasesFile,
+    watch: ProgressCallback,
+    stop: Event,
+    budget: BudgetFile | None = None,
+) -> None:
+    """Learn what is new in a file, and publish each release before the next row is read."""
+    task, run, learner, notes = outcome.task, outcome.run, outcome.learner, outcome.notes
+    plan, vacuous = learner.plan, vacuous_note(learner.plan)
+    notes += vacuous
+    outcome.unit = rows.unit
+    # Other learners with a delta warn of it themselves.
+    if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
+        notes.append(warning)
+    # Recognising the file comes after the releases file: an old copy must not learn a row.
+    before, new = learner.rounds, _new_rows(outcome, rows, watch, budget)
+    watch(outcome)
+    for block, reached in new:
+        if block is not None:
+            run.learn(block, reached)
+        elif reached is not None and reached not in run.sources():
+            run.keep_source(reached)  # the file has another name or place now
+        file.publish()
+        watch(outcome)
+        if task.is_endless and learner.rounds >= plan.horizon:
+            break
+    if task.is_endless and learner.rounds >= plan.horizon:
+        notes.append(REACHED.format(horizon=plan.horizon))
+    # The number of rounds is public, so the last window may end with the file. A run that was
+    # killed before this ends it when it is run again. When a person stops an endless run may
+    # depend on what they saw: then nothing more is released.
+    if not stop.is_set():
+        run.end_window()
+        file.publish()
+    if run.path is None:
+        # Not with a store: its stream may go on in another run.
+        if len(learner.releases) == 1 and not vacuous:
+            notes.extend(_unchanged(outcome))
+        return
+    # A store that has just been begun may wait for its first rows: that is no remark.
+    if before and learner.rounds == before and not task.is_endless:
+        notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
+    if rows.unfinished:
+        notes.append(f"{rows.name}: {UNFINISHED}")
+
+
+def _unchanged(outcome: RunResult) -> list[str]:
+    """Return what to say when the first rule stood to the end."""
+    if isinstance(outcome.learner, PrivateCauses):
+        return [NO_CAUSE]
+    return [UNCHANGED] if isinstance(outcome.learner, DPSOA) else []
+
+
+def _new_rows(
+    outcome: RunResult,
+    rows: AnyRows,
+    watch: ProgressCallback,
+    budget: BudgetFile | None,
+) -> Iterable[tuple[RowSpan | None, Source | None]]:
+    """Return the rows to learn, each part with how far the file is learned then, for a store."""
+    task, run, learner = outcome.task, outcome.run, outcome.learner
+    if isinstance(rows, TopicRows):
+        return _topic_rows(outcome, rows)
+    if run.path is None:
+        return all_rows(rows, outcome.bad_rows)
+
+    def tell(passing: str) -> None:
+        outcome.passing = passing
+        watch(outcome)
+
+    source = recognised(run.sources(), rows, task, rounds=learner.rounds, notes=outcome.notes)
+    # The file is recognised by then, and nothing of it has been learned.
+    if budget is not None and source.repeat > 1:
+        outcome.notes += budget.draw_again(run.run, source.repeat).in_words()
+    return new_rows(rows, source, bad=outcome.bad_rows, tell=tell)
+
+
+def _topic_rows(
+    outcome: RunResult, rows: TopicRows
+) -> Iterator[tuple[Rounds | None, Source | None]]:
+    """Yield the rows of a topic, and note when its brokers are away."""
+    run, learner = outcome.run, outcome.learner
+    if run.path is not None:
+        rows.commit_to(run.run)
+    source = topic_source(run.sources(), rows, outcome.task, rounds=learner.rounds)
+    left = learner.plan.horizon - learner.rounds if outcome.task.is_endless else None
+    said = None
+    for block, reached in new_messages(
+        rows, source, size=LARGEST_BLOCK, most=left, bad=outcome.bad_rows
+    ):
+        problem = rows.problem if block is None else None
+        if problem is not None and said is None:
+            outcome.notes.append(WAITING.format(name=rows.name, problem=problem))
+        outcome.passing = "waiting for the brokers" if problem else ""
+        said = problem
+        yield block, None if block is None else reached
+
+
+def engine_for(task: LearnRequest) -> Ray | None:
+    """Return where trees are to grow, if not here."""
+    if task.engine is not None:
+        return ray_of(task.engine, task.workers)
+    if task.workers is not None:
+        raise BadParameter("--workers requires --engine ray")
+    return None
+
+
+def rows_of(
+    task: LearnRequest,
+    cls: HypothesisClass,
+    engine: Ray | None,
+    stored: bool = False,
+    stop: Event | None = None,
+) -> AnyRows:
+    """Open the rows that a request is about; Parquet is read where the trees grow."""
+    if is_topic(task.source):
+        return open_topic(task, cls, stop)
+    if engine is not None and is_parquet(task.source, task.format):
+        from littlestone._ray.rows import open_remote_rows
+
+        return open_remote_rows(
+            engine,
+            task.source,
+            cls,
+            label=task.label,
+            user=task.user,
+            strict=task.strict,
+            positive=task.positive,
+        )
+    return open_rows(
+        task.source,
+        cls,
+        label=task.label,
+        user=task.user,
+        strict=task.strict,
+        format=task.format,
+        growing=stored and not task.complete,
+        positive=task.positive,
+        follow=stop if task.follow else None,
+    )
+
+
+def horizon_of(task: LearnRequest, rows: AnyRows) -> int:
+    """Return the rounds to plan for: what was said, or the rows of the file."""
+    if task.horizon is not None:
+        return task.horizon
+    if rows.length is None:
+        raise BadStream(
+            f"{rows.name}: how many rows will come is not known, and the plan depends on it: say "
+            "--horizon N. A guess made from the rows themselves would not be private"
+        )
+    return max(1, rows.length)
+
+
+@contextmanager
+def noting(notes: list[str]) -> Iterator[None]:
+    """Turn warnings into notes for the person."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    notes += [str(warning.message) for warning in caught]
+
+
+def vacuous_note(plan: PlanTable) -> list[str]:
+    """Return what a plan says when it can do nothing."""
+    return [f"{value}; {why}" for what, value, why in plan.lines() if what == "vacuous"]
+
+
+def _finish(outcome: RunResult) -> None:
+    """Note that the horizon was passed, and write the report and the private figures."""
+    learner, task = outcome.learner, outcome.task
+    if learner.final is not None and learner.rounds > learner.plan.horizon:
+        outcome.notes.append(learner.final)
+    if task.report is not None:
+        write_private(task.report, render_report(report_of(outcome)))
+    if task.private_json is not None:
+        private = json.dumps(outcome.private(), ensure_ascii=False)
+        write_private(task.private_json, private + "\n")
