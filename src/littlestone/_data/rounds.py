@@ -6,9 +6,8 @@ which is what the guarantee is about (docs/guarantee.md, Lemma 0). Why a round i
 and so is how many are.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
@@ -22,62 +21,8 @@ from littlestone._hypotheses.rows import Batch, part_of
 from littlestone._hypotheses.values import Mask, Plain
 from littlestone.errors import LittlestoneError
 
-# 32 columns, each 32 bits.
-Matrix = tuple[int, ...]
-
-
-class Checksums(tuple[tuple[int, int], ...]):
-    """Hold the CRC-32 of each column of some rows, and how many bytes it covers."""
-
-    def __new__(cls, columns: Iterable[tuple[int, int]] = ()) -> "Checksums":
-        return super().__new__(cls, columns)
-
-    def __add__(self, other: "Checksums") -> "Checksums":  # type: ignore[override]
-        if not self or not other:
-            return self or other
-        pairs = zip(self, other, strict=True)
-        return Checksums(
-            (crc_combine(a, b, more), length + more) for (a, length), (b, more) in pairs
-        )
-
-    def __str__(self) -> str:
-        return " ".join(f"{crc:08x}:{length:x}" for crc, length in self)
-
-    @classmethod
-    def from_text(cls, text: str) -> "Checksums":
-        """Return the checksums that `str` wrote."""
-        columns = (column.split(":") for column in text.split())
-        return cls((int(crc, 16), int(length, 16)) for crc, length in columns)
-
-
-def crc_combine(first: int, second: int, length: int) -> int:
-    """Return the CRC-32 of two texts, one after the other."""
-    # A CRC is linear: zeros behind a text multiply its checksum by a matrix over the field of two
-    # elements, and 2^k zeros by that matrix squared k times.
-    power = 0
-    while length:
-        if length & 1:
-            first = _multiply(_zeros_matrix(power), first)
-        length, power = length >> 1, power + 1
-    return first ^ second
-
-
-@cache
-def _zeros_matrix(power: int) -> Matrix:
-    """Return the matrix of 2 ** power bytes of zeros; power -3 is one bit."""
-    if power > -3:
-        half = _zeros_matrix(power - 1)
-        return tuple(_multiply(half, column) for column in half)
-    return 0xEDB88320, *(1 << bit for bit in range(31))
-
-
-def _multiply(matrix: Matrix, vector: int) -> int:
-    product = 0
-    for bit, column in enumerate(matrix):
-        if vector >> bit & 1:
-            product ^= column
-    return product
-
+# The CRC-32 of each column of some rows, and how many bytes it covers.
+Checksums = tuple[tuple[int, int], ...]
 
 # The label of a null round.
 NULL = -1
@@ -278,12 +223,14 @@ class Rounds:
             bad=(),
         )
 
-    def sums(self) -> Checksums:
-        """Return the checksum of each column, to be added to those of the rows before."""
+    def sums(self, before: Checksums = ()) -> Checksums:
+        """Return the checksum of each column, which goes on from that of the rows before."""
         columns = self.batch.values() if isinstance(self.batch, dict) else [self.batch]
         users = b"" if self.users is None else self.users.tobytes()
         texts = np.sign(self.labels).astype(np.int8).tobytes(), users, *map(_column_bytes, columns)
-        return Checksums((crc32(text), len(text)) for text in texts)
+        starts = before or ((0, 0),) * len(texts)
+        pairs = zip(texts, starts, strict=True)
+        return tuple((crc32(text, crc), length + len(text)) for text, (crc, length) in pairs)
 
 
 def _column_bytes(column: Any) -> bytes:

@@ -18,7 +18,7 @@ from littlestone._classes.base import HypothesisClass
 from littlestone._data.kafka import Position, TopicRows, position_from_json
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader
-from littlestone._data.rounds import BadRow, Rounds, RowSpan, Start
+from littlestone._data.rounds import BadRow, Checksums, Rounds, RowSpan, Start
 from littlestone._data.schema import file_schema
 from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
@@ -257,21 +257,25 @@ class _FirstRows:
             self.marks[mark] = _digest(beginning.part(0, mark))
             mark *= 2
         if self._count:
-            self.marks[self._count] = str(self._sums)
+            self.marks[self._count] = _text(self._sums)
 
     def add(self, part: RowSpan, row: int) -> None:
         """Add rows before which there are `row` others."""
         if row != self._count or row >= MOST_MARK or not isinstance(part, Rounds):
             return
         more = part.part(0, MOST_MARK - row)
-        self._sums, self._count = self._sums + more.sums(), row + len(more)
+        self._sums, self._count = more.sums(self._sums), row + len(more)
         if self._count >= 2 * max(self.marks, default=0):
-            self.marks[self._count] = str(self._sums)
+            self.marks[self._count] = _text(self._sums)
 
 
 def _digest(rows: RowSpan) -> str:
     """Return a digest of some rows; of rows on a cluster there is none."""
-    return str(rows.sums()) if isinstance(rows, Rounds) else ""
+    return _text(rows.sums()) if isinstance(rows, Rounds) else ""
+
+
+def _text(sums: Checksums) -> str:
+    return " ".join(f"{crc:08x}:{length:x}" for crc, length in sums)
 
 
 def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
