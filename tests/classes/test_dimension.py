@@ -103,19 +103,17 @@ def test_known_values(rows: list[list[int]], known: int) -> None:
     assert ls.shattered_depth(ls.witness(cls)) == known
 
 
-@pytest.mark.parametrize(("points", "known"), [(8, 4), (12, 5), (16, 6)])
-def test_known_intervals(points: int, known: int) -> None:
-    assert ls.Intervals(1, points).dimension == exact(ls.Intervals(1, points)) == known
-
-
-@pytest.mark.parametrize("points", range(1, 34))
-def test_thresholds_closed_form(points: int) -> None:
-    assert ls.Thresholds(1, points).dimension == exact(ls.Thresholds(1, points))
-
-
-@pytest.mark.parametrize("points", range(1, 17))
-def test_intervals_closed_form(points: int) -> None:
-    assert ls.Intervals(1, points).dimension == exact(ls.Intervals(1, points))
+@pytest.mark.parametrize(
+    "cls",
+    [
+        *(ls.Thresholds(1, points) for points in range(1, 34)),
+        *(ls.Intervals(1, points) for points in range(1, 17)),
+        *(ls.Conjunctions(list("abcd"[:n]), both) for n in range(1, 5) for both in (False, True)),
+    ],
+    ids=repr,
+)
+def test_closed_forms(cls: ls.HypothesisClass) -> None:
+    assert cls.dimension == exact(cls)
 
 
 def test_intervals_closed_form_by_cutting_sticks() -> None:
@@ -136,14 +134,6 @@ def test_intervals_closed_form_by_cutting_sticks() -> None:
 
     for points in range(1, 24):
         assert ls.Intervals(1, points).dimension == most_cuts((points + 1,))
-
-
-@pytest.mark.parametrize("columns", range(1, 5))
-def test_conjunctions_closed_form(columns: int) -> None:
-    names = "abcd"[:columns]
-    for negation in (False, True):
-        cls = ls.Conjunctions(list(names), negation=negation)
-        assert cls.dimension == exact(cls)
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 4])

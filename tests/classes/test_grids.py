@@ -16,19 +16,7 @@ untyped: Any = ls
 
 def test_decimal_grids_are_exact() -> None:
     grid = Grid(0, 1, 0.1)
-    assert [grid[i] for i in range(grid.count)] == [
-        0,
-        0.1,
-        0.2,
-        0.3,
-        0.4,
-        0.5,
-        0.6,
-        0.7,
-        0.8,
-        0.9,
-        1,
-    ]
+    assert [grid[i] for i in range(grid.count)] == [n / 10 for n in range(11)]
     assert [grid.place(grid[i]) for i in range(grid.count)] == list(range(11))
 
 

@@ -133,10 +133,10 @@ class Ranges:
         if column.dtype.kind not in "biuf":
             return np.fromiter(map(self.cell, column), dtype=np.intp, count=len(column))
         numbers = column.astype(np.float64, copy=False)
-        found = np.searchsorted(np.array(list(map(float_not_below, self.edges))), numbers, "right")
+        cells = np.searchsorted(np.array(list(map(float_not_below, self.edges))), numbers, "right")
         # A search puts NaN at the end; a missing number is below every edge.
-        found[np.isnan(numbers)] = 0
-        return found
+        cells[np.isnan(numbers)] = 0
+        return cells
 
     def number(self, cell: int) -> Number | None:
         """Return a number in a cell: its lower limit where it has one."""
@@ -334,11 +334,11 @@ class Causes(HypothesisClass):
         """
         if key_of(y) in self._normal_keys:
             return None
-        found = canonical(y)
+        text = canonical(y)
         # As in a file: what is missing is no outcome. A float that is not a number is missing.
-        if found in (None, "") or (isinstance(y, float | np.floating) and y != y):
+        if text in (None, "") or (isinstance(y, float | np.floating) and y != y):
             raise BadExample(f"label {y!r} is missing: it is neither normal nor an outcome")
-        return found
+        return text
 
     @cached_property
     def _own(self) -> dict[str, str | Ranges]:
@@ -372,12 +372,12 @@ class Causes(HypothesisClass):
         BadExample
             If a column is missing or cannot be read.
         """
-        found = self.conditions_of(x)
+        listed = self.conditions_of(x)
         return tuple(
             Cause(conditions)
             for width in range(1, self.width + 1)
-            for some in combinations(found, width)
-            for conditions in product(*some)
+            for chosen in combinations(listed, width)
+            for conditions in product(*chosen)
         )
 
     @cached_property
@@ -471,10 +471,10 @@ class Causes(HypothesisClass):
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         rows = islice(self._telling(one, other), MOST_EXAMPLES_TRIED)
-        found = next((row for row in rows if distinguishes(row, one, other)), None)
-        if found is None:
+        example = next((row for row in rows if distinguishes(row, one, other)), None)
+        if example is None:
             raise TooLarge(f"no example was found that distinguishes {one} from {other}")
-        return found
+        return example
 
     def _telling(self, one: Hypothesis, other: Hypothesis) -> Iterator[dict[str, object]]:
         """Return rows of which one distinguishes two rules, if any row does."""
@@ -642,8 +642,8 @@ def _causes_or_none(rule: Hypothesis) -> tuple[Cause, ...]:
 
 def _one_in_each_cell(cuts: Iterable[Any]) -> list[Any]:
     """Return a number between any two neighbouring cuts, and beyond the first and the last."""
-    found = sorted(cuts)
-    return [_below(found[0]), *found] if found else [0]
+    edges = sorted(cuts)
+    return [_below(edges[0]), *edges] if edges else [0]
 
 
 def _below(edge: Number) -> Number | None:
