@@ -286,30 +286,40 @@ class PaperLearner:
 
 
 class EpochCounts:
-    """What the causes learner knows of an epoch, by the definition: every row is kept as it is."""
+    """What the causes learner knows of an epoch, by the definition: every row is kept as it is.
+
+    The label of a row is False, or its outcome: None where outcomes are not told apart.
+    """
 
     def __init__(self, cls: ls.Causes) -> None:
         self.cls = cls
         self.rows: list[tuple[object, Any]] = []
 
     def add(self, x: object, label: Any) -> None:
-        self.rows.append((x, label))
+        self.rows.append((x, None if label is True else label))
+
+    def positives(self) -> list[tuple[object, Any]]:
+        return [(x, y) for x, y in self.rows if y is not False]
 
     def gains(self, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
         """The gain and the prior class of every pattern that a positive row lists, by key."""
-        listed = [({c.key: c.width for c in self.cls.patterns_of(x)}, y) for x, y in self.rows]
-        active = {key: width for row, y in listed if y for key, width in row.items()}
+        listed = [({cause.key for cause in self.cls.patterns_of(x)}, y) for x, y in self.rows]
+        active = {
+            Cause(c.conditions, y) for x, y in self.positives() for c in self.cls.patterns_of(x)
+        }
         found = {}
-        for key, width in active.items():
-            signs = [units if y else -alarm for row, y in listed if key in row]
-            found[key] = sum(signs), width - 1
+        for cause in active:
+            labels = [y for keys, y in listed if cause.pattern.key in keys]
+            own = sum(y is not False and y == cause.outcome for y in labels)
+            found[cause.key] = units * own - alarm * labels.count(False), cause.width - 1
         return found
 
 
 class CausesLearner:
-    """The causes learner one round at a time, in the shape of docs/guarantee.md, Theorem 15."""
+    """The causes learner one round at a time, in the shape of docs/guarantee.md, Theorem 15.
 
-    counts: type[EpochCounts] = EpochCounts
+    A label is True or False; with outcomes it is False or the outcome.
+    """
 
     def __init__(self, cls: ls.Causes, plan: ls.CausesPlan, noise: Noise) -> None:
         self.cls, self.plan, self.noise = cls, plan, noise
@@ -351,7 +361,7 @@ class CausesLearner:
         self.allowance = min(2 * self.plan.change_cost, self.allowance)
 
     def new_epoch(self) -> None:
-        self.epoch: EpochCounts = self.counts(self.cls)
+        self.epoch = EpochCounts(self.cls)
         # An epoch with causes ends by age: after a 32nd of the horizon, then twice that, ...
         if self.gate is not None and self.causes:
             share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
@@ -363,15 +373,16 @@ class CausesLearner:
         self.alone = [[0, 0] for _ in self.causes]
         self.loss = 0
 
-    def step(self, x: object, y: bool | None) -> None:
+    def step(self, x: object, y: Any) -> None:
         """One round; a null one has no label."""
+        outcome = None if y is True else y and canonical(y)
+        if y is not None:
+            self.judge(x, outcome)
         if self.t >= self.plan.horizon:
-            if y is not None:
-                self.judge(x, y)
             self.t += 1
             return
         if y is not None:
-            self.learn(x, y)
+            self.learn(x, outcome)
         self.t += 1
         if self.gate is not None and self.t % self.plan.check_every == 0:
             self.check(self.gate)
@@ -380,30 +391,30 @@ class CausesLearner:
         elif self.t in (self.window_start + self.window_length, self.plan.horizon):
             self.end_window()
 
-    def judge(self, x: object, y: bool) -> None:
-        matched = any(cause(x) for cause in self.causes)
-        self.missed += y and not matched
-        self.mistakes += y != matched
+    def judge(self, x: object, outcome: Any) -> None:
+        matched = [cause for cause in self.causes if cause(x)]
+        missed = outcome is not False and all(cause.outcome != outcome for cause in matched)
+        self.missed += missed
+        self.mistakes += missed or (outcome is False and bool(matched))
 
-    def learn(self, x: object, y: bool) -> None:
-        self.judge(x, y)
+    def learn(self, x: object, outcome: Any) -> None:
         matched = [place for place, cause in enumerate(self.causes) if cause(x)]
-        self.window.append((matched[0] if matched else len(self.causes), y))
+        right = outcome is not False and any(self.causes[at].outcome == outcome for at in matched)
+        # A cell: the first cause that matches, or none, and the outcome.
+        self.window.append((matched[0] if matched else len(self.causes), outcome))
         if self.gate is None:
             return
-        units, alarm = self.cost.denominator, self.cost.numerator
-        if y and not matched:
-            self.loss += units
-        if matched and not y:
-            self.loss += alarm
+        alarm = outcome is False and bool(matched)
+        missed = outcome is not False and not right
+        self.loss += self.cost.denominator * missed + self.cost.numerator * alarm
         if not matched:
-            self.epoch.add(x, y)
-        if len(matched) == 1:
-            self.alone[matched[0]][y] += 1
+            self.epoch.add(x, outcome)
+        if len(matched) == 1 and (right or alarm):
+            self.alone[matched[0]][right] += 1
 
     def check(self, gate: Gate[Gains]) -> None:
         self.ended_by_age += gate.checks_to_epoch_end == 1
-        fired, key = check_gate(gate, self.loss, self.ballot())
+        fired, key = gate.run([self.loss], lambda _: self.ballot()).decision
         self.loss = 0
         if key is not None:
             self.ended_by_age = 0
@@ -447,105 +458,29 @@ class CausesLearner:
                     break
         both = sorted(zip(slots, numbers, strict=True))
         form = tuple(slot for slot, _ in both)
-        return index.forms.index(form), [number for _, number in both]
+        outcomes = list(dict.fromkeys(y for _, y in self.epoch.positives()))
+        numbers = [number for _, number in both]
+        return index.forms.index(form), numbers, outcomes.index(cause.outcome)
 
     def seen(self, column: str) -> list[Any]:
         """The values of a column in positive rows of the epoch, in order."""
-        rows = [x for x, y in self.epoch.rows if y]
-        return list(dict.fromkeys(canonical(x[column]) for x in rows))  # type: ignore[index]
+        rows: list[Any] = [x for x, _ in self.epoch.positives()]
+        return list(dict.fromkeys(canonical(x[column]) for x in rows))
 
     def end_window(self) -> None:
         if self.t <= self.window_start:
             return
-        cells = Counter(self.window)
-        counts = self.evidence.release(
-            [cells[place, y] for place in range(len(self.causes) + 1) for y in (False, True)]
-        )
-        self.windows.append(
-            (self.window_start + 1, self.t, tuple(counts[::2]), tuple(counts[1::2]))
-        )
-        self.count_savings()
-        longest = max(self.plan.horizon // 8, self.plan.evidence_every)
-        length = min(2 * self.window_length, longest)
-        self.window_start, self.window_length = self.t, -(-length // 8) * 8
-        self.window = []
-
-    def end_first_window(self) -> None:
-        positives = sum(y for _, y in self.window)
-        first = WindowCounts(self.noise, epsilon=self.plan.per_round.epsilon, name="first window")
-        negatives, positives = first.release([len(self.window) - positives, positives])
-        rate = Fraction(min(max(positives, 0), max(negatives + positives, 1)))
-        rate /= max(negatives + positives, 1)
-        rounded = Fraction(math.ceil(2 * rate * 1000), 1000)
-        self.windows.append((1, self.t, (negatives,), (positives,)))
-        self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)), rate)
-        self.window_start, self.window = self.t, []
-
-
-class OutcomeCounts(EpochCounts):
-    """The same where the label of a row is False or its outcome: a key is (pattern, outcome)."""
-
-    def gains(self, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
-        active = {Cause(c.conditions, y): None for x, y in self.rows if y for c in self._of(x)}
-        found = {}
-        for cause in active:
-            listed = [y for x, y in self.rows if cause.pattern in self._of(x)]
-            own = sum(y is not False and canonical(y) == cause.outcome for y in listed)
-            normal = sum(y is False for y in listed)
-            found[cause.key] = units * own - alarm * normal, cause.width - 1
-        return found
-
-    def _of(self, x: object) -> tuple[Cause, ...]:
-        return self.cls.patterns_of(x)
-
-
-class OutcomesLearner(CausesLearner):
-    """The causes learner with outcomes, in the shape of docs/guarantee.md, Theorem 15."""
-
-    counts = OutcomeCounts
-
-    def judge(self, x: object, y: Any) -> None:
-        matched = [cause for cause in self.causes if cause(x)]
-        outcome = False if y is False else canonical(y)
-        right = outcome is False or any(cause.outcome == outcome for cause in matched)
-        self.missed += not right
-        self.mistakes += not right or (outcome is False and bool(matched))
-
-    def learn(self, x: object, y: Any) -> None:
-        self.judge(x, y)
-        outcome = False if y is False else canonical(y)
-        matched = [place for place, cause in enumerate(self.causes) if cause(x)]
-        right = [place for place in matched if self.causes[place].outcome == outcome]
-        # A cell: the first cause that matches, or none, and the outcome.
-        self.window.append((matched[0] if matched else len(self.causes), outcome))
-        missed, alarm = outcome is not False and not right, outcome is False and bool(matched)
-        if self.gate is None:
-            return
-        self.loss += self.cost.denominator * missed + self.cost.numerator * alarm
-        if not matched:
-            self.epoch.add(x, outcome)
-        if len(matched) == 1 and (right or alarm):
-            self.alone[matched[0]][bool(right)] += 1
-
-    def order(self, key: bytes) -> tuple[object, ...]:
-        outcomes = list(dict.fromkeys(y for _, y in self.epoch.rows if y))
-        cause = cause_from_key(key)
-        return *super().order(cause.pattern.key), outcomes.index(cause.outcome)
-
-    def end_window(self) -> None:
-        if self.t <= self.window_start:
-            return
-        published = list(dict.fromkeys(cause.outcome for cause in self.causes))
-        rest = [y for place, y in self.window if place == len(self.causes)]
-        cells = []
-        for place, cause in enumerate(self.causes):
-            labels = [y for at, y in self.window if at == place]
-            own = labels.count(cause.outcome)
-            cells += [len(labels) - own, own]
-        named = [rest.count(outcome) for outcome in published]
-        cells += [rest.count(False), len(rest) - rest.count(False) - sum(named)]
-        counts = self.evidence.release([*cells, *named])
-        size = len(cells)
+        labels = [[y for at, y in self.window if at == n] for n in range(len(self.causes) + 1)]
+        # Of each cause the rows of its outcome and the others; of the rest also each outcome.
+        told = dict.fromkeys(cause.outcome for cause in self.causes if cause.outcome is not None)
+        named = [labels[-1].count(outcome) for outcome in told]
+        own = [part.count(c.outcome) for part, c in zip(labels, self.causes, strict=False)]
+        own.append(len(labels[-1]) - labels[-1].count(False) - sum(named))
+        others = [len(part) - n for part, n in zip(labels, own, strict=True)]
+        others[-1] = labels[-1].count(False)
+        size = 2 * len(own)
+        pairs = [count for pair in zip(others, own, strict=True) for count in pair]
+        counts = self.evidence.release([*pairs, *named])
         counts[size - 1] += sum(counts[size:])
         self.windows.append(
             (self.window_start + 1, self.t, tuple(counts[:size:2]), tuple(counts[1:size:2]))
@@ -557,8 +492,15 @@ class OutcomesLearner(CausesLearner):
         self.window = []
 
     def end_first_window(self) -> None:
-        self.window = [(place, bool(y)) for place, y in self.window]
-        super().end_first_window()
+        positives = sum(y is not False for _, y in self.window)
+        first = WindowCounts(self.noise, epsilon=self.plan.per_round.epsilon, name="first window")
+        negatives, positives = first.release([len(self.window) - positives, positives])
+        rate = Fraction(min(max(positives, 0), max(negatives + positives, 1)))
+        rate /= max(negatives + positives, 1)
+        rounded = Fraction(math.ceil(2 * rate * 1000), 1000)
+        self.windows.append((1, self.t, (negatives,), (positives,)))
+        self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)), rate)
+        self.window_start, self.window = self.t, []
 
 
 def add_rows(rows: EpochRows, batch: Any, labels: Any, unmatched: Any = True) -> None:

@@ -1,6 +1,7 @@
 """The causes learner: its slow twin, batches of any size, first window, checkpoints, users."""
 
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, cast
 
@@ -29,7 +30,7 @@ ROUNDS = 1600
 AGES = ls.Ranges("age", [18, 30, 65])
 # Some rows cannot be read: the value of a column has no text.
 Row = dict[str, Any]
-Stream = list[tuple[Row | None, bool | None]]
+Stream = list[tuple[Row | None, Any]]
 
 
 def stream(seed: int, rounds: int = ROUNDS, nulls: float = 0.0) -> Stream:
@@ -68,7 +69,7 @@ def fed(private: ls.PrivateCauses, rows: Stream, sizes: Any = None) -> ls.Privat
         size = sizes()
         part = rows[at : at + size]
         xs = [{"a": object(), "b": 1, "age": 1} if x is None else x for x, _ in part]
-        private.learn_many(xs, [bool(y) for _, y in part], bad_rows="null")
+        private.learn_many(xs, [y for _, y in part], bad_rows="null")
         at += size
     return private
 
@@ -79,6 +80,43 @@ def public(private: ls.PrivateCauses) -> Any:
 
 def private_too(private: ls.PrivateCauses) -> Any:
     return *public(private), private.mistakes, private.missed, private.null_rounds
+
+
+def like_its_twin(make: Callable[[], ls.PrivateCauses], rows: Stream) -> naive.CausesLearner:
+    """Compare a learner with its slow twin, and with itself however it is fed."""
+    one_by_one = fed(make(), rows)
+    cls = one_by_one.cls
+    assert isinstance(cls, ls.Causes)
+    slow = naive.CausesLearner(cls, one_by_one.plan, SeededNoise(1))
+    for x, y in rows:
+        slow.step(x, False if y in cls.normal else y)
+    assert [tuple(release) for release in one_by_one.releases] == slow.releases
+    shown = [(w.start, w.stop, w.negatives, w.positives) for w in one_by_one.windows]
+    assert shown == slow.windows
+    assert (one_by_one.mistakes, one_by_one.min_rate) == (slow.mistakes, float(slow.min_rate))
+    assert one_by_one.missed == slow.missed
+    draw = random.Random(5)
+    for sizes in (lambda: 1, lambda: draw.randint(1, 40), lambda: 8, lambda: 777, lambda: ROUNDS):
+        assert private_too(fed(make(), rows, sizes)) == private_too(one_by_one)
+    return slow
+
+
+def moves_as_it_stays(make: Callable[[], ls.PrivateCauses], rows: Stream, times: int) -> None:
+    """Stop a learner and resume it at random moments: it publishes what it would have."""
+    draw, stayed = random.Random(1), fed(make(), rows, lambda: 333)
+    for _ in range(times):
+        store, went, at = MemoryStore(), make(), 0
+        while at < len(rows):
+            size = draw.choice([1, 7, 8, 50, 400])
+            fed(went, rows[at : at + size], draw.choice([None, lambda: 30]))
+            at += size
+            store.take(went)
+            went = make()
+            went.resume(store.whole)
+        assert private_too(went) == private_too(stayed)
+        assert went.evidence == stayed.evidence
+        assert went.trace[-1] == stayed.trace[-1]
+    assert len(stayed.releases) > 1
 
 
 def storms(rounds: int) -> Stream:
@@ -124,23 +162,10 @@ def test_it_is_its_slow_twin_however_it_is_fed(
     monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 400)
     monkeypatch.setattr(causes_plan, "SHORTEST_WINDOW", 100)
     rows = storms(ROUNDS) if name == "storms" else stream(3, nulls=nulls)
-    one_by_one = fed(learner(**SETTINGS[name]), rows)
-    cls = one_by_one.cls
-    assert isinstance(cls, ls.Causes)
-    slow = naive.CausesLearner(cls, one_by_one.plan, SeededNoise(1))
-    for x, y in rows:
-        slow.step(x, y)
-    assert [tuple(release) for release in one_by_one.releases] == slow.releases
+    slow = like_its_twin(lambda: learner(**SETTINGS[name]), rows)
     assert name != "storms" or slow.margin() > 0
-    shown = [(w.start, w.stop, w.negatives, w.positives) for w in one_by_one.windows]
-    assert shown == slow.windows
-    assert (one_by_one.mistakes, one_by_one.min_rate) == (slow.mistakes, float(slow.min_rate))
-    assert one_by_one.missed == slow.missed
-    draw = random.Random(5)
-    for sizes in (lambda: 1, lambda: draw.randint(1, 40), lambda: 8, lambda: 777, lambda: ROUNDS):
-        assert private_too(fed(learner(**SETTINGS[name]), rows, sizes)) == private_too(one_by_one)
     if name in ("width 1", "width 2", "limit"):
-        assert len(one_by_one.releases) >= 2
+        assert len(slow.releases) >= 2
 
 
 def test_causes_are_added_and_dropped() -> None:
@@ -261,20 +286,8 @@ def test_a_learner_that_moves_is_the_learner_that_stayed(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 800)
-    rows, draw = stream(3, nulls=0.1), random.Random(1)
-    stayed = fed(learner(**SETTINGS[name]), rows, lambda: 333)
-    for _ in range(scaled(6, least=3)):
-        store, went, at = MemoryStore(), learner(**SETTINGS[name]), 0
-        while at < len(rows):
-            size = draw.choice([1, 7, 8, 50, 400])
-            fed(went, rows[at : at + size], draw.choice([None, lambda: 30]))
-            at += size
-            store.take(went)
-            went = learner(**SETTINGS[name])
-            went.resume(store.whole)
-        assert private_too(went) == private_too(stayed)
-        assert went.evidence == stayed.evidence
-        assert went.trace[-1] == stayed.trace[-1]
+    times = scaled(6, least=2)
+    moves_as_it_stays(lambda: learner(**SETTINGS[name]), stream(3, nulls=0.1), times)
 
 
 def test_only_the_same_plan_resumes_and_a_lost_checkpoint_is_the_end() -> None:

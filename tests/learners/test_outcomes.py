@@ -9,10 +9,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from test_checkpoint import MemoryStore
+from test_causes import AGES, ROUNDS, Stream, like_its_twin, moves_as_it_stays, private_too
 
 import littlestone as ls
-import naive
 from littlestone._classes.specs import BadSpec, class_from_json, class_to_json, parse_spec
 from littlestone._hypotheses.causes import (
     Cause,
@@ -29,10 +28,6 @@ from littlestone._privacy.testing import SeededNoise
 from littlestone.errors import BadClass, BadExample
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
-
-ROUNDS = 1600
-AGES = ls.Ranges("age", [18, 30, 65])
-Stream = list[tuple[dict[str, Any] | None, Any]]
 
 
 def stream(seed: int, rounds: int = ROUNDS, nulls: float = 0.0) -> Stream:
@@ -67,28 +62,6 @@ def learner(width: int = 1, seed: int = 1, **given: Any) -> ls.PrivateCauses:
     return ls.PrivateCauses(cls, noise=SeededNoise(seed), **usual | given)
 
 
-def fed(private: ls.PrivateCauses, rows: Stream, sizes: Any = None) -> ls.PrivateCauses:
-    """Learn rows in batches of these sizes; one by one without."""
-    if sizes is None:
-        for x, y in rows:
-            private.skip_one() if y is None else private.learn_one(x, y)
-        return private
-    at = 0
-    while at < len(rows):
-        size = sizes()
-        part = rows[at : at + size]
-        xs = [{"a": "x", "b": 1, "age": 1} if x is None else x for x, _ in part]
-        # A row without a label is a null round.
-        private.learn_many(xs, np.array([y for _, y in part], dtype=object), bad_rows="null")
-        at += size
-    return private
-
-
-def all_of(private: ls.PrivateCauses) -> Any:
-    public = private.releases, private.windows, private.min_rate, private.spent, private.rounds
-    return *public, private.mistakes, private.missed, private.null_rounds
-
-
 SETTINGS: dict[str, dict[str, Any]] = {
     "width 1": {"width": 1},
     "width 2": {"width": 2},
@@ -107,40 +80,14 @@ def test_it_is_its_slow_twin_however_it_is_fed(
     # Epochs that end without a firing, and short windows, within a short stream.
     monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 400)
     monkeypatch.setattr(causes_plan, "SHORTEST_WINDOW", 100)
-    rows = stream(3, nulls=nulls)
-    one_by_one = fed(learner(**SETTINGS[name]), rows)
-    cls = one_by_one.cls
-    assert isinstance(cls, ls.Causes)
-    slow = naive.OutcomesLearner(cls, one_by_one.plan, SeededNoise(1))
-    for x, y in rows:
-        slow.step(x, False if y == "ok" else y)
-    assert [tuple(release) for release in one_by_one.releases] == slow.releases
-    shown = [(w.start, w.stop, w.negatives, w.positives) for w in one_by_one.windows]
-    assert shown == slow.windows
-    assert (one_by_one.mistakes, one_by_one.min_rate) == (slow.mistakes, float(slow.min_rate))
-    assert one_by_one.missed == slow.missed
-    draw = random.Random(5)
-    for sizes in (lambda: 1, lambda: draw.randint(1, 40), lambda: 777, lambda: ROUNDS):
-        assert all_of(fed(learner(**SETTINGS[name]), rows, sizes)) == all_of(one_by_one)
+    slow = like_its_twin(lambda: learner(**SETTINGS[name]), stream(3, nulls=nulls))
     if name in ("width 1", "width 2"):
-        told = {cause.outcome for r in one_by_one.releases for cause in causes_of(r.rule)}
+        told = {cause.outcome for _, rule in slow.releases for cause in causes_of(rule)}
         assert len(told) > 1, "a stream without a second outcome would show little"
 
 
 def test_a_learner_that_moves_is_the_learner_that_stayed() -> None:
-    rows, draw = stream(3, nulls=0.1), random.Random(1)
-    stayed = fed(learner(width=2), rows, lambda: 333)
-    store, went, at = MemoryStore(), learner(width=2), 0
-    while at < len(rows):
-        size = draw.choice([1, 7, 8, 50, 400])
-        fed(went, rows[at : at + size], draw.choice([None, lambda: 30]))
-        at += size
-        store.take(went)
-        went = learner(width=2)
-        went.resume(store.whole)
-    assert all_of(went) == all_of(stayed)
-    assert went.evidence == stayed.evidence
-    assert len(stayed.releases) > 2
+    moves_as_it_stays(lambda: learner(width=2), stream(3, nulls=0.1), 1)
 
 
 def two_outcomes(rows: int, seed: int) -> tuple[dict[str, Any], Any]:
@@ -207,7 +154,7 @@ def test_labels_of_frames_give_the_same_releases() -> None:
         made[-1].learn_many(x, labels)
     assert len(made[0].releases) > 1
     for other in made[1:]:
-        assert all_of(other) == all_of(made[0])
+        assert private_too(other) == private_too(made[0])
 
 
 def test_a_label_that_is_no_outcome_is_refused_or_null() -> None:
