@@ -255,59 +255,6 @@ def test_json_lines_are_read_as_their_slow_twin_reads_them(
     assert rows_of(read(path, block_rows=size)) == list(map(slow_line, written))
 
 
-COLUMN_TYPES = {
-    "a": [pa.string(), pa.large_string(), pa.int64(), pa.uint8()],
-    "n": [pa.float64(), pa.int64(), pa.float32(), pa.uint16(), pa.decimal128(9, 2), pa.string()],
-    "t": [pa.bool_(), pa.int8(), pa.float64(), pa.string()],
-    "y": [pa.int64(), pa.bool_(), pa.string()],
-    "u": [pa.string(), pa.int32()],
-}
-
-
-def cells_of(kind: Any) -> st.SearchStrategy[Any]:
-    if pa.types.is_boolean(kind):
-        return st.sampled_from([True, False, None])
-    if pa.types.is_floating(kind):
-        return st.sampled_from([0.0, 1.0, 2.5, math.nan, None])
-    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return st.sampled_from([0, 1, 7, None])
-    return st.sampled_from(["x", "", "1", "TRUE", "0", None])
-
-
-@on_files
-@given(st.data(), st.sampled_from(SIZES), st.sampled_from([1, 3, 1000]), st.booleans())
-def test_parquet_is_read_as_its_slow_twin_reads_it(
-    tmp_path: Path, data: st.DataObject, size: int, group: int, dictionary: bool
-) -> None:
-    length = data.draw(st.integers(1, 12))
-    table, expected_cells = {}, {}
-    for name, kinds in COLUMN_TYPES.items():
-        kind = data.draw(st.sampled_from(kinds))
-        cells = data.draw(st.lists(cells_of(kind), min_size=length, max_size=length))
-        good = {"t": True, "y": 1, "u": 7}.get(name, 1)
-        first = str(good) if kind in (pa.string(), pa.large_string()) else kind_of(kind)(good)
-        array = pa.array([*[first] * (length + 1), *cells], kind)
-        expected_cells[name] = array.to_pylist()
-        table[name] = array.dictionary_encode() if dictionary and name in "au" else array
-    path = tmp_path / "stream.parquet"
-    pq.write_table(pa.table(table), path, row_group_size=group)
-    rows = [
-        dict(zip(table, row, strict=True)) for row in zip(*expected_cells.values(), strict=True)
-    ]
-    expected = [slow_row(row, slow_number) for row in rows]
-    assert rows_of(read(path, block_rows=size)) == expected
-
-
-def slow_number(cell: Any) -> float | None:
-    return float(cell) if isinstance(cell, Decimal) else json_number(cell)
-
-
-def kind_of(kind: Any) -> Callable[[Any], object]:
-    if pa.types.is_boolean(kind):
-        return bool
-    return float if pa.types.is_floating(kind) else int
-
-
 any_line = st.one_of(
     st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=20),
     st.text(st.sampled_from('",\r\0x1\udcff'), max_size=12),

@@ -185,10 +185,10 @@ class Delimited:
     def _is_sound(self, line: str) -> bool:
         """Return whether a line is certainly a row by itself."""
         try:
-            found = self._read([line])[0]
+            cells = self._read([line])[0]
         except csv.Error:
             return False
-        return len(found) == self.width and self._sound_row.fullmatch(line) is not None
+        return len(cells) == self.width and self._sound_row.fullmatch(line) is not None
 
     def _read(self, lines: list[str]) -> list[list[str]]:
         return list(csv.reader(lines, delimiter=self.delimiter, strict=True))
@@ -199,8 +199,8 @@ class Delimited:
         """Return the cells of the columns to read."""
         faults: Faults = {}
         if {*map(type, rows)} != {list} or {*map(len, rows)} != {self.width}:
-            rows = [self._of_width(row, at, faults) for at, row in enumerate(rows)]
-        cells = {name: list(map(itemgetter(at), rows)) for name, at in self._columns.items()}
+            rows = [self._of_width(row, place, faults) for place, row in enumerate(rows)]
+        cells = {name: list(map(itemgetter(place), rows)) for name, place in self._columns.items()}
         return Split(cells, faults, offsets, used)
 
     def _of_width(self, row: list[str] | str, at: int, faults: Faults) -> list[str]:

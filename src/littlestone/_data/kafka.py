@@ -131,20 +131,18 @@ def parse_address(text: str) -> TopicAddress:
 
 def read_settings(options: Sequence[str] = (), config: Path | None = None) -> dict[str, str]:
     """Return the settings of the client that a person asked for."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if config is not None:
-        lines = config.read_text("utf-8").splitlines()
-        kept = [(at, line) for at, line in enumerate(lines, 1) if line.strip()]
-        for at, line in kept:
-            if not line.lstrip().startswith(("#", "!")):
-                found |= _setting(line, f"{config}, line {at}")
-        if any(map(_SECRET.search, found)) and stat.S_IMODE(config.stat().st_mode) & 0o077:
+        for number, line in enumerate(config.read_text("utf-8").splitlines(), 1):
+            if line.strip() and not line.lstrip().startswith(("#", "!")):
+                settings |= _setting(line, f"{config}, line {number}")
+        if any(map(_SECRET.search, settings)) and stat.S_IMODE(config.stat().st_mode) & 0o077:
             raise BadStream(
                 f"{config} holds a secret and can be read by others: chmod 600 {config}"
             )
     for option in options:
-        found |= _setting(option, "--kafka-option")
-    return found
+        settings |= _setting(option, "--kafka-option")
+    return settings
 
 
 def _setting(text: str, where: str) -> dict[str, str]:
@@ -211,7 +209,7 @@ class Client:
         """Return the name of the cluster, and which partitions the topic has."""
         address, errors = self.address, self.kafka.KafkaError
         try:
-            found = self.consumer.list_topics(address.topic, timeout=ANSWER_SECONDS)
+            cluster = self.consumer.list_topics(address.topic, timeout=ANSWER_SECONDS)
         except self.kafka.KafkaException as error:
             for _ in range(NOTED):  # calls `_note` with the cause, which the exception lacks
                 self.consumer.poll(0)
@@ -220,7 +218,7 @@ class Client:
                 f"{address}: no broker answered within {ANSWER_SECONDS:g} seconds ({cause}): check "
                 "the address, and the settings for encryption and authentication (--kafka-config)"
             ) from None
-        topic = found.topics[address.topic]
+        topic = cluster.topics[address.topic]
         if topic.error is not None:
             code = topic.error.code()
             if code == errors.TOPIC_AUTHORIZATION_FAILED:
@@ -237,11 +235,11 @@ class Client:
                 f"{address.partition}"
             )
         chosen = numbers if address.partition is None else [address.partition]
-        return str(found.cluster_id), chosen
+        return str(cluster.cluster_id), chosen
 
     def watermarks(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Return the first offset of each partition that is still there, and the one after its end."""
-        found = {}
+        marks = {}
         for number in partitions:
             place = self.kafka.TopicPartition(self.address.topic, number)
             try:
@@ -253,8 +251,8 @@ class Client:
                     f"{self.address}: the leader of partition {number} did not answer within "
                     f"{ANSWER_SECONDS:g} seconds: check the brokers, and try again"
                 )
-            found[number] = pair
-        return found
+            marks[number] = pair
+        return marks
 
     def cleanup_policy(self) -> str | None:
         """Return how the topic removes old messages ("delete", "compact"); None if not told."""
@@ -302,13 +300,13 @@ def next_rounds(position: Position, count: int) -> tuple[Offsets, Offsets]:
     partitions, offsets, keys = [empty], [empty], [np.zeros(0)]
     for number in sorted(position):
         place = position[number]
-        own = place.end - place.begin
+        length = place.end - place.begin
         # Partitions advance evenly: no more than these are among the next rounds.
-        most = own * (count + len(position)) // max(1, total) + 2
-        some = np.arange(place.next, min(place.end, place.next + most), dtype=np.int64)
-        partitions.append(np.full(len(some), number, dtype=np.int64))
-        offsets.append(some)
-        keys.append((2 * (some - place.begin) + 1) / (2 * max(1, own)))
+        most = length * (count + len(position)) // max(1, total) + 2
+        next_offsets = np.arange(place.next, min(place.end, place.next + most), dtype=np.int64)
+        partitions.append(np.full(len(next_offsets), number, dtype=np.int64))
+        offsets.append(next_offsets)
+        keys.append((2 * (next_offsets - place.begin) + 1) / (2 * max(1, length)))
     merged = np.concatenate(partitions), np.concatenate(offsets)
     order = np.lexsort((*merged[::-1], np.concatenate(keys)))[:count]
     return merged[0][order], merged[1][order]
@@ -401,7 +399,10 @@ class TopicRows:
     @property
     def first(self) -> dict[int, PartitionPlace]:
         """Return the position of the first messages that are there."""
-        return {at: PartitionPlace(begin, begin, begin) for at, (begin, _) in self._marks.items()}
+        return {
+            number: PartitionPlace(begin, begin, begin)
+            for number, (begin, _) in self._marks.items()
+        }
 
     def check(self) -> str | None:
         """Check a topic of which nothing was learned before, and return a note about it."""
@@ -459,8 +460,8 @@ class TopicRows:
                 "again"
             )
         for number, place in position.items():
-            found, value = self._waiting[number].take(place.next - 1)
-            if found and place.last >= 0 and place.last != _checksum(value):
+            is_there, value = self._waiting[number].take(place.next - 1)
+            if is_there and place.last >= 0 and place.last != _checksum(value):
                 raise self._other(
                     f"the message at offset {place.next - 1:,} of partition {number} is not the "
                     "one that was learned"
@@ -502,8 +503,8 @@ class TopicRows:
                         self._take_messages(0)  # errors of the connection are reported there
                         yield None, position
                     continue
-                wanted = block_size(rows, size)
-                read = self._read(position, wanted if most is None else min(wanted, most - rows))
+                count = block_size(rows, size)
+                read = self._read(position, count if most is None else min(count, most - rows))
                 if read is None:
                     yield None, position
                     continue
@@ -538,16 +539,16 @@ class TopicRows:
 
     def _cut(self, position: Position, ends: Mapping[int, int]) -> dict[int, PartitionPlace]:
         """Return the position at the beginning of the next cut, which a new partition may join."""
-        found = dict(position)
+        places = dict(position)
         for number in sorted(ends):
-            if number not in found:
-                found[number] = PartitionPlace(0, 0, 0)
+            if number not in places:
+                places[number] = PartitionPlace(0, 0, 0)
                 self._assign({number: 0}, add=True)
         return {
             number: place._replace(
                 begin=place.next, end=max(place.next, ends.get(number, place.next))
             )
-            for number, place in found.items()
+            for number, place in places.items()
         }
 
     def _seek(self, position: Position, back: int = 0) -> None:
@@ -590,10 +591,10 @@ class TopicRows:
         for row, (number, offset) in enumerate(
             zip(partitions.tolist(), offsets.tolist(), strict=True)
         ):
-            found, value = self._waiting[number].take(offset)
+            is_there, value = self._waiting[number].take(offset)
             values.append(value)
-            last[number] = _checksum(value) if found else -1
-            if not found:
+            last[number] = _checksum(value) if is_there else -1
+            if not is_there:
                 faults[row] = NO_MESSAGE
         rounds, texts = read_messages(self._schema, values, faults, offsets)
         if len(position) > 1:

@@ -78,13 +78,13 @@ class Location(NamedTuple):
         """Return the file itself, or the files below a folder, in the order of their paths."""
         if not self.is_folder:
             return [self]
-        found = []
+        files = []
         for path in self._below():
             parts = Path(path).relative_to(self.path).parts
             hidden = any(part.startswith(("_", ".")) for part in parts)
             if not hidden and parts[-1].lower().endswith(tuple(endings)):
-                found.append((parts, path))
-        return [self._child(parts, path) for parts, path in sorted(found)]
+                files.append((parts, path))
+        return [self._child(parts, path) for parts, path in sorted(files)]
 
     def _below(self) -> Iterator[str]:
         if self.filesystem is None:
@@ -171,18 +171,18 @@ def in_one_line(error: Exception) -> str:
 
 def partition_of(name: str, folders: Sequence[str]) -> Partition:
     """Return the columns that folders name."""
-    found: dict[str, str | None] = {}
+    columns: dict[str, str | None] = {}
     for folder in folders:
         column, equals, text = folder.partition("=")
         if not equals:
             continue
         column = unquote(column)
-        if column in found:
+        if column in columns:
             raise BadStream(
                 f"{name}: two folders on its path name the column {column!r}: rename one of them"
             )
-        found[column] = None if text == _NO_VALUE else unquote(text)
-    return tuple(found.items())
+        columns[column] = None if text == _NO_VALUE else unquote(text)
+    return tuple(columns.items())
 
 
 def _file_type() -> Any:

@@ -1,10 +1,9 @@
 """Streams of labelled rows from files: CSV, TSV and JSON lines (plain or gzip), Parquet, Arrow.
 
 A fault in the *shape* of a file (no such column, another format) stops it before anything is
-learned. A fault in a *row* makes it a null round, which keeps its place: see `blocks`, and
-`formats` for what makes a row of CSV. One check of the shape depends on rows: when more than half
-of the first thousand cannot be read, the file is refused. Near that edge a single row decides, and
-that decision is outside the guarantee.
+learned. A fault in a *row* makes it a null round, which keeps its place (`Schema.read`). One check
+of the shape depends on rows: when more than half of the first thousand cannot be read, the file is
+refused. Near that edge a single row decides, and that decision is outside the guarantee.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -239,25 +238,32 @@ def refuse_mostly_bad(name: str, unit: str, first: Sequence[RowSpan], schema: Sc
     if 2 * nulls <= checked:
         return
     bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
-    said = ""
-    of_label = [f"column {schema.label!r}: " in row.sentence for row in bad]
-    if all(of_label) and not schema.named_labels:
-        outcomes = OTHER_OUTCOMES * isinstance(schema.cls, Causes)
-        # One value is enough to see what is wrong; the others are the data owner's.
-        bad, said = bad[:1], f". {OTHER_LABELS}{outcomes}{OTHER_QUANTITY}"
-    for kind, sentence in OTHER_KIND.items():
-        if not said and all(row.sentence.endswith(WRONG[kind]) for row in bad):
-            bad, said = bad[:1], f". {sentence}"
-    sentences = [row.sentence for row in bad]
-    # Bytes that are not UTF-8 are quoted as lone surrogates.
-    if all(each.endswith(WRONG["value"]) and "\\udc" in each for each in sentences):
-        bad, said = bad[:1], f". {OTHER_ENCODING}"
+    advice = _advice([row.sentence for row in bad], unit, schema)
+    # One value is enough to see what is wrong; the others are the data owner's.
+    quoted = "; ".join(f"{unit} {row.line}: {row.sentence}" for row in bad[: 1 if advice else None])
+    raise BadStream(
+        f"{name}: {nulls} of the first {checked} rows cannot be read. {quoted}"
+        + (f". {advice}" if advice else "")
+    )
+
+
+def _advice(faults: list[str], unit: str, schema: Schema) -> str:
+    """Return what to do about rows that share a fault; nothing if they do not."""
     if unit == "line" and all(
-        each.startswith(NOT_JSON) or each.endswith(NO_OBJECT) for each in sentences
+        fault.startswith(NOT_JSON) or fault.endswith(NO_OBJECT) for fault in faults
     ):
-        bad, said = bad[:1], f". {OTHER_JSON}"
-    quoted = "; ".join(f"{unit} {row.line}: {row.sentence}" for row in bad)
-    raise BadStream(f"{name}: {nulls} of the first {checked} rows cannot be read. {quoted}{said}")
+        return OTHER_JSON
+    # Bytes that are not UTF-8 are quoted as lone surrogates.
+    if all(fault.endswith(WRONG["value"]) and "\\udc" in fault for fault in faults):
+        return OTHER_ENCODING
+    of_label = all(f"column {schema.label!r}: " in fault for fault in faults)
+    if of_label and not schema.named_labels:
+        outcomes = OTHER_OUTCOMES if isinstance(schema.cls, Causes) else ""
+        return f"{OTHER_LABELS}{outcomes}{OTHER_QUANTITY}"
+    for kind, sentence in OTHER_KIND.items():
+        if all(fault.endswith(WRONG[kind]) for fault in faults):
+            return sentence
+    return ""
 
 
 def refuse_bad_row(name: str, unit: str, block: RowSpan) -> None:

@@ -97,8 +97,8 @@ def _open_arrow(
     reader = make(raw)
     if names:
         raw.seek(0)
-        wanted = [reader.schema.get_field_index(name) for name in names]
-        reader = make(raw, options=ipc.IpcReadOptions(included_fields=wanted))
+        fields = [reader.schema.get_field_index(name) for name in names]
+        reader = make(raw, options=ipc.IpcReadOptions(included_fields=fields))
     if start != _ARROW_FILE:
         return _open_stream(reader)
     # pyarrow 17 does not count.
@@ -245,13 +245,13 @@ class TableRows:
 
     def identity(self, rows: int) -> str:
         """Return what changes when a file that holds one of the first rows is written again."""
-        known, row = hashlib.sha256(), 0
+        digest, row = hashlib.sha256(), 0
         for file in self.files:
             if row >= rows:
                 break
-            known.update(f"{file.location.identity()} ".encode())
+            digest.update(f"{file.location.identity()} ".encode())
             row += file.rows
-        return known.hexdigest()[:32]
+        return digest.hexdigest()[:32]
 
     def blocks(self, size: BlockSize, after: Start | None = None) -> Iterator[tuple[Rounds, Start]]:
         """Yield the rows."""

@@ -306,16 +306,16 @@ def topic_source(
 def known_topic(sources: Iterable[Source], rows: TopicRows) -> Source | None:
     """Return the source that a topic is, if some of it was learned; the last one of its name."""
     topics = [source for source in sources if source.topic is not None]
-    found = [source for source in topics if source.name == rows.key]
+    same = [source for source in topics if source.name == rows.key]
     # Both have the same messages, which would be learned twice.
-    for source in () if found else topics:
+    for source in () if same else topics:
         if rows.key.startswith(f"{source.name}/") or source.name.startswith(f"{rows.key}/"):
             raise BadStore(
                 f"{rows.name}: the store has learned messages of it as {source.name}: a topic and "
                 "one of its partitions are not both learned. Go on with that one, or begin another "
                 "store"
             )
-    return found[-1] if found else None
+    return same[-1] if same else None
 
 
 def new_messages(
