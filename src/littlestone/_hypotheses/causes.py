@@ -19,7 +19,6 @@ the same function, as `age < 18 or age >= 18` is `always`: a learner that adds a
 by one must find again what it has published.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,6 +54,7 @@ from littlestone._hypotheses.values import (
     decode,
     encode,
     from_json,
+    read_back,
     to_json,
 )
 from littlestone.errors import BadClass, BadExample
@@ -190,16 +190,12 @@ def _condition(parts: Any) -> Condition:
 
 def condition_from_json(data: Any) -> Condition:
     """Return the condition that `Condition.to_json` wrote."""
-    wrong = BadExample(f"{data!r} is not a condition that littlestone wrote")
-    try:
+
+    def build() -> Condition:
         parts: dict[str, Any] = {name: from_json(part) for name, part in data.items()}
-        found = Condition(**parts)
-        # Written again and compared as text, so that a condition has one JSON: 1 is not 1.0.
-        if json.dumps(found.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
-            return found
-    except (AttributeError, TypeError, ValueError) as error:
-        raise wrong from error
-    raise wrong
+        return Condition(**parts)
+
+    return read_back(data, build, "a condition")
 
 
 @dataclass(frozen=True)
@@ -337,19 +333,14 @@ def cause_from_key(key: bytes) -> Cause:
 
 def cause_from_json(data: Any) -> Cause:
     """Return the cause that `Cause.to_json` wrote."""
-    wrong = BadExample(f"{data!r} is not a cause that littlestone wrote")
-    try:
-        if not isinstance(data, Mapping):
-            return Cause(tuple(map(condition_from_json, data)))
-        found = Cause(
-            tuple(map(condition_from_json, data["conditions"])), from_json(data["outcome"])
-        )
-        # Written again and compared as text, so that a cause has one JSON.
-        if json.dumps(found.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
-            return found
-    except (KeyError, TypeError, BadClass) as error:
-        raise wrong from error
-    raise wrong
+
+    def build() -> Cause:
+        conditions, outcome = data, None
+        if isinstance(data, Mapping):
+            conditions, outcome = data["conditions"], from_json(data["outcome"])
+        return Cause(tuple(map(condition_from_json, conditions)), outcome)
+
+    return read_back(data, build, "a cause")
 
 
 def match_counts(

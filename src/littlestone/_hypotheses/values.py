@@ -10,10 +10,11 @@ replaced round, would be void (docs/guarantee.md, Lemma 0).
 `encode` and `decode` keep types apart: they write rules, keys and learner states.
 """
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import NoneType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -196,3 +197,19 @@ def from_json(data: object) -> Plain:
         case None | bool() | int() | float() | str():
             return data
     raise BadExample(f"{data!r} is not a value that littlestone wrote")
+
+
+Made = TypeVar("Made", bound=Any)
+
+
+def read_back(data: object, build: Callable[[], Made], what: str) -> Made:
+    """Return what is built from JSON data; raise `BadExample` unless it writes the same again."""
+    wrong = BadExample(f"{data!r} is not {what} that littlestone wrote")
+    try:
+        made = build()
+        # Compared as text, so that it has one JSON: 1 is neither true nor 1.0.
+        if json.dumps(made.to_json(), sort_keys=True) == json.dumps(data, sort_keys=True):
+            return made
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise wrong from error
+    raise wrong
