@@ -28,7 +28,7 @@ from littlestone._classes.thresholds import Thresholds
 from littlestone._data.readers import open_rows
 from littlestone._data.schema import file_schema
 from littlestone._service import routes, server, writer
-from littlestone._service.bodies import BodyFormat, parse_block, parse_examples
+from littlestone._service.bodies import MANY_ROWS, MAX_ROW, BodyFormat, parse_block, parse_examples
 from littlestone._service.limits import Limits, Refused
 from littlestone._service.operations import ACCESS, LogFilter
 from littlestone._service.tokens import Role
@@ -434,9 +434,23 @@ def test_the_rule_is_published_and_says_what_it_says(tmp_path: Path) -> None:
 def test_rows_beyond_the_limit_are_counted_and_not_parsed(served: Running, kind: str) -> None:
     """8 MiB of `[],` were parsed in 3.6 seconds, in which nothing else was answered."""
     separator = b"," if kind == "json" else b"\n"
-    body = b"[" + separator.join([b"[]"] * 200_003) + b", and this is not JSON"
+    body = b"[" + separator.join([b"[]"] * 100_001) + b", and this is not JSON"
     answer = served.send(body, f"application/{kind}")
     assert (answer.status_code, "100,000 rows" in answer.text) == (413, True)
+
+
+def test_a_row_beyond_the_limit_is_refused_wherever_it_stands(served: Running) -> None:
+    row, sound = b"[" + b"[]," * MAX_ROW + b"[]]", json.dumps(events(1)[0]).encode()
+    for body in (row, sound + b"," + row, row + b"," + sound):
+        assert served.send(b"[" + body + b"]").status_code == 413
+    assert served.send(sound + b"\n" + row, "application/x-ndjson").status_code == 422
+    # Windows of the text: a row is read alike wherever one of them ends.
+    tricky = json.dumps({"merchant": "},{", "fraud": 0, "more": {"a": 1}}).encode()
+    for most in (MANY_ROWS, MAX_ROW, 2 * MAX_ROW):
+        for more in range(most - 3 * len(sound), most + len(sound), 23):
+            rows = b"[" + sound + b"," + b" " * more + (tricky + b" , 12345 , ") * 3 + sound + b"]"
+            taken = served.send(rows, query="?bad_rows=null").json()
+            assert (taken["rounds"], taken["null_rounds"]) == (8, 3)
 
 
 def test_a_body_too_long_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -826,7 +840,7 @@ def test_numbers_that_no_computer_holds_are_refused(tmp_path: Path) -> None:
 
 def test_refusals_are_sentences() -> None:
     with pytest.raises(Refused, match="nested too deep"):
-        parse_block(b"[" * 10**5, "json", file_schema(Points("x"), "y", None), Limits())
+        parse_block(b"[" * 10**6, "json", file_schema(Points("x"), "y", None), Limits())
 
 
 @pytest.mark.parametrize("digits", [4299, 4300, 4301])

@@ -1,14 +1,15 @@
 """Bodies of requests: received within limits, and read as rows.
 
-A row means the same as in a file of JSON lines, with two rules more: NaN and infinities are not
-JSON, nor is a float beyond the range of 64 bits. A fault inside a row makes that row bad; a fault of
-the whole (not JSON, not UTF-8) refuses the body.
+A row means the same as in a file of JSON lines, with three rules more: NaN and infinities are not
+JSON, nor is a float beyond the range of 64 bits, and a row has a limited size. A fault inside a row
+makes that row bad; a fault of the whole (not JSON, not UTF-8) refuses the body.
 """
 
 import asyncio
 import hashlib
 import json
 import math
+import re
 from asyncio import Timeout
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -37,6 +38,9 @@ FORMATS: Mapping[str, BodyFormat] = {
 }
 # Bytes up to which a body is parsed in the event loop; a thread costs more than that saves.
 INLINE = 1 << 14
+# The most characters of a row, and of rows that are parsed by one call: the interpreter does nothing
+# else meanwhile.
+MAX_ROW, MANY_ROWS = 1 << 18, 1 << 16
 # The most bad rows that a response lists.
 MAX_BAD_ROWS = 20
 # Python converts no longer whole numbers from text.
@@ -167,18 +171,20 @@ def _parse_body(
     body: bytes, form: BodyFormat, limits: Limits, *, allow_single: bool = False
 ) -> tuple[list[dict[str, Any]], Faults]:
     """Return the rows of a body, and what is wrong with some of them."""
-    # The interpreter does nothing else while it makes millions of lists and objects, so brackets are
-    # counted first: a row has one, and may have another.
-    if body.count(b"{") + body.count(b"[") > 2 * (limits.rows + 1):
-        raise _too_many(limits)
     faults: Faults = {}
     if form == "ndjson":
         _check_count(count_lines(body), limits)
-        rows = parse_objects(lines_of(body), faults, _DECODER.decode)
+        lines = lines_of(body)
+        for row, line in enumerate(lines if max(map(len, lines)) > MAX_ROW else ()):
+            if len(line) > MAX_ROW:
+                lines[row] = "{}"
+                faults[row] = f"{len(line):,} characters, and a row may have {MAX_ROW:,}"
+        rows = parse_objects(lines, faults, _DECODER.decode)
     else:
-        values = _parse_json(body, allow_single)
-        _check_count(len(values), limits)
-        rows = only_objects(values, faults)
+        try:
+            rows = only_objects(_parse_json(body, limits, allow_single), faults)
+        except RecursionError:
+            raise Refused(400, "the body is nested too deep to be rows") from None
     for row, cells in enumerate(rows if max(map(len, rows)) > limits.fields else ()):
         if len(cells) > limits.fields:
             faults.setdefault(row, f"{len(cells):,} fields, and a row may have {limits.fields:,}")
@@ -189,30 +195,87 @@ def _check_count(count: int, limits: Limits) -> None:
     if count == 0:
         raise Refused(422, "there are no rows in the body")
     if count > limits.rows:
-        raise _too_many(limits)
+        raise Refused(413, f"a body may have {limits.rows:,} rows: send them in parts")
 
 
-def _too_many(limits: Limits) -> Refused:
-    return Refused(413, f"a body may have {limits.rows:,} rows: send them in parts")
+_SPACE = r"[ \t\n\r]*"
+_OPENING = re.compile(rf'{_SPACE}(\{{{_SPACE}"rows"{_SPACE}:{_SPACE})?\[{_SPACE}')
+_SPACES = re.compile(_SPACE)
+_AFTER_ROW = re.compile(rf"{_SPACE}([,\]]){_SPACE}")
+_END = {False: re.compile(rf"{_SPACE}\Z"), True: re.compile(rf"{_SPACE}\}}{_SPACE}\Z")}
 
 
-def _parse_json(body: bytes, allow_single: bool) -> list[Any]:
-    """Return the values of an array of JSON, which may be wrapped in an object."""
+def _parse_json(body: bytes, limits: Limits, allow_single: bool) -> list[Any]:
+    """Return the rows of an array of JSON, which may be wrapped in an object."""
     try:
-        data = _decode(body.decode("utf-8"))
+        text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Refused(400, f"the body is not UTF-8 at byte {error.start}") from None
+    opening = _OPENING.match(text)
+    if opening is None:
+        text = text.strip(" \t\n\r")
+        row, end = _scan_row(text[:MAX_ROW], 0, whole=len(text) <= MAX_ROW)
+        if allow_single and isinstance(row, dict) and end == len(text):
+            return [row]
+        raise Refused(422, f"{NOT_ROWS}{', or one row' if allow_single else ''}")
+    rows, end = _scan_rows(text, opening.end(), limits)
+    if _END[opening[1] is not None].match(text, end) is None:
+        raise Refused(400, f"{NOT_ROWS}: something is left at character {end:,}")
+    return rows
+
+
+def _scan_rows(text: str, start: int, limits: Limits) -> tuple[list[Any], int]:
+    """Return the rows of an array whose opening bracket stands before `start`, and its end.
+
+    Some rows by each call, not all by one: rows beyond the limit are not parsed, and other threads
+    run between two calls.
+    """
+    rows: list[Any] = []
+    if text.startswith("]", start):
+        _check_count(0, limits)
+    window, origin, in_doubt = text[start : start + 2 * MAX_ROW], start, start
+    while True:
+        if start >= in_doubt:
+            many, start = _scan_many(text, start)
+            rows += many
+            in_doubt = start if many else start + MANY_ROWS
+        if start - origin > MAX_ROW:
+            window, origin = text[start : start + 2 * MAX_ROW], start
+        row, end = _scan_row(window, start - origin, whole=origin + len(window) == len(text))
+        after = _AFTER_ROW.match(text, origin + end)
+        if after is None:
+            raise Refused(400, f"a comma or a bracket is missing at character {origin + end:,}")
+        rows.append(row)
+        start = after.end()
+        if after[1] == "]" or len(rows) > limits.rows:
+            _check_count(len(rows), limits)
+            return rows, start
+
+
+def _scan_many(text: str, start: int) -> tuple[list[Any], int]:
+    """Return rows that end within a window, and where the next begins; none if that is in doubt."""
+    # If this is no end of a row (but inside a text, or of an object inside one), what stands before
+    # it is not JSON: a bracket or a quote is open.
+    end = 1 + text.rfind("},", start, start + MANY_ROWS)
+    try:
+        rows = _PLAIN_DECODER.decode(f"[{text[start:end]}]") if end else []
+    except ValueError:  # also for a number that is too long, which makes one row bad
+        rows = []
+    if not rows:
+        return [], start
+    return rows, _SPACES.match(text, 1 + end).end()  # type: ignore[union-attr]
+
+
+def _scan_row(window: str, start: int, *, whole: bool) -> tuple[Any, int]:
+    """Return the value at a place in a window of the body, and where it ends."""
+    try:
+        return _DECODER.raw_decode(window, start)
+    except json.JSONDecodeError as error:
+        if whole:
+            raise Refused(400, f"the body is not JSON: {error.msg}") from None
+        raise Refused(413, f"a row has more than {MAX_ROW:,} characters, or is not JSON") from None
     except ValueError as error:
         raise Refused(400, f"the body is not JSON: {error}") from None
-    except RecursionError:
-        raise Refused(400, "the body is nested too deep to be rows") from None
-    if isinstance(data, dict) and [*data] == ["rows"]:
-        data = data["rows"]
-    elif allow_single and isinstance(data, dict):
-        return [data]
-    if not isinstance(data, list):
-        raise Refused(422, f"{NOT_ROWS}{', or one row' if allow_single else ''}")
-    return data
 
 
 def _cells(
@@ -240,13 +303,3 @@ def _parse_int(digits: str) -> int | float:
 
 _PLAIN_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_parse_int)
-
-
-def _decode(text: str) -> Any:
-    """Decode JSON in which a whole number too long to convert is infinity."""
-    try:
-        return _PLAIN_DECODER.decode(text)  # several times as fast
-    except json.JSONDecodeError:
-        raise
-    except ValueError:
-        return _DECODER.decode(text)
