@@ -96,6 +96,16 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+NAMED = re.compile(r"`((?:_[a-z]+|tests|docs|proofs|paper)/[\w/.]+\.\w+)`")
+
+
+def test_the_files_that_a_document_names_exist() -> None:
+    for path in DOCUMENTS:
+        for name in NAMED.findall(path.read_text("utf-8")):
+            found = [folder / name for folder in (ROOT, ROOT / "src" / "littlestone")]
+            assert any(one.exists() for one in found), f"{path.name}: {name}"
+
+
 HOME = "https://github.com/littlestone/littlestone"
 RAW = "https://raw.githubusercontent.com/littlestone/littlestone/main/"
 OURS = re.compile(f"^({HOME}/blob/main/|{RAW})")

@@ -248,7 +248,7 @@ def one_game(
         play(learner, rows, sizes, check)
         final = learner.releases
         assert all(part == final[: len(part)] for part in seen), "what is published stays"
-        check_releases(final, len(rows), learner._horizon if private else len(rows))
+        check_releases(final, len(rows), learner.plan.horizon if private else len(rows))
         if private:
             assert learner.rounds == len(rows)
         games.append((final, learner.mistakes, getattr(learner, "ledger", None)))
