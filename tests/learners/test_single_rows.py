@@ -22,7 +22,8 @@ from littlestone._hypotheses.cells import Kind
 from littlestone._hypotheses.rows import Column
 from littlestone._hypotheses.rules import OneOf, Steps
 from littlestone._hypotheses.values import canonical, encode, key_of
-from littlestone._learners import loop
+from littlestone._learners.cause_counts import CauseCounts
+from littlestone._learners.loop import EpochState
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -138,7 +139,8 @@ def test_rounds_kept_one_by_one_are_learned_as_a_batch_is(
     kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where one by one and together alternate, and a checkpoint is made on the way."""
-    monkeypatch.setattr(loop, "MOST_WAITING", most)
+    for state in (EpochState, CauseCounts):
+        monkeypatch.setattr(state, "most_waiting", most)
     draw, together = random.Random(kind), KINDS[kind](SeededNoise(5))
     cells = [draw.randrange(4) for _ in range(480)]
     # A culprit that changes, and labels of which some are wrong: epochs that search and compare.

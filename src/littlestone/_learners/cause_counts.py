@@ -40,6 +40,8 @@ class CauseCounts(EpochState):
 
     cls: Causes
     first_step, largest_step = 1 << 11, 1 << 16
+    # Few: a row that waits takes ten times the memory of one that is kept.
+    most_waiting = 1 << 8
 
     def __init__(self, cls: Causes, plan: CausesPlan, gate: CausesMechanism) -> None:
         self.cls, self.plan, self.gate = cls, plan, gate
@@ -84,13 +86,11 @@ class CauseCounts(EpochState):
         self._cells = np.zeros((len(self.causes) + 1, 2), dtype=np.int64)
         # Of rows that no cause matches, those with the outcome of a published cause.
         self._rest_named = np.zeros(len(self._outcomes), dtype=np.int64)
+        self._set_due()
 
-    @property
-    def due(self) -> int:
-        """Return the round after which the window ends."""
-        if self.gate.gate is None:
-            return self.unwatched
-        return min(self._window_start + self._window_length, self.plan.horizon)
+    def _set_due(self) -> None:
+        end = min(self._window_start + self._window_length, self.plan.horizon)
+        self.due = self.unwatched if self.gate.gate is None else end
 
     def kinds(self) -> dict[Any, Any]:
         """Return the columns that are read; rows that came one by one hold their outcome."""
@@ -234,5 +234,6 @@ class CauseCounts(EpochState):
         self._cells = np.array(live["cells"], dtype=np.int64).reshape(len(self.causes) + 1, 2)
         self._rest_named = np.array(live["named"], dtype=np.int64)
         self._window_start, self._window_length = live["window"]
+        self._set_due()
         self.windows = [window_from_json(window) for window in live["windows"]]
         self.min_rate = None if live["min_rate"] is None else Fraction(live["min_rate"])

@@ -96,6 +96,7 @@ class PrivateCauses(PrivateLearner):
     'timeout'
     """
 
+    cls: Causes
     plan: CausesPlan
 
     def __init__(
@@ -126,18 +127,12 @@ class PrivateCauses(PrivateLearner):
         if plan.pattern_counts != " ".join(map(str, cls.pattern_counts)):
             raise BadParameter(f"rows of {cls!r} do not list {plan.pattern_counts} patterns")
         gate = _mechanism(plan, SystemNoise() if noise is None else noise)
-        self._counts = CauseCounts(cls, plan, gate)
+        self._counts, self._has_outcomes = CauseCounts(cls, plan, gate), cls.has_outcomes
         seed = fresh_seed() if seed is None else seed
         super().__init__(plan, seed, NEVER, self._counts, gate)
 
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
-        cls = self._causes
-        return read_outcome(cls, x, y) if cls.has_outcomes else super()._read_one(x, y)
-
-    @property
-    def _causes(self) -> Causes:
-        assert isinstance(self.cls, Causes), "checked when it was made"
-        return self.cls
+        return read_outcome(self.cls, x, y) if self._has_outcomes else super()._read_one(x, y)
 
     def predict_one(self, x: object) -> Any:
         """Predict the label of an example by the published rule.
@@ -148,14 +143,14 @@ class PrivateCauses(PrivateLearner):
             The label. Of a class with normal labels: the outcome of the first published cause that
             holds, and else the first normal label.
         """
-        if not self._causes.has_outcomes:
+        if not self._has_outcomes:
             return super().predict_one(x)
         predicted = outcome_of(self.hypothesis, x)
-        return self._causes.normal[0] if predicted is None else predicted
+        return self.cls.normal[0] if predicted is None else predicted
 
     def predict_many(self, X: Any) -> Any:
         """Predict the labels of a batch by the published rule, as `predict_one` does."""
-        if not self._causes.has_outcomes:
+        if not self._has_outcomes:
             return super().predict_many(X)
         return predicted_labels(self.cls, self.hypothesis, readable_batch(self.cls, X))
 

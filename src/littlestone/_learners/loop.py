@@ -23,8 +23,6 @@ from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone.errors import BadExample
 
-# The most rounds that wait one by one before they become a batch.
-MOST_WAITING = 1 << 10
 # Beyond every stream.
 NEVER_DUE = 1 << 62
 
@@ -87,13 +85,12 @@ class EpochState(ABC):
     # The rounds of one step: few after a draw, since the next may be near, then twice as many each
     # time, up to what fits the processor's cache.
     first_step, largest_step = 1 << 8, 1 << 14
+    # The most rounds that wait one by one before they become a batch.
+    most_waiting = 1 << 10
     # The rounds before this one are counted, and no gate reads them.
     unwatched = 0
-
-    @property
-    def due(self) -> int:
-        """Return the next round after which something public happens, whatever the rows are."""
-        return NEVER_DUE
+    # The next round after which something public happens, whatever the rows are.
+    due = NEVER_DUE
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -226,7 +223,7 @@ class Loop:
             if watched:
                 self._pending += state.loss(x, y, self.rule)
             self._waiting.append((number, x, y, route))
-            if len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting) >= state.most_waiting:
                 self.gather()
         number += 1
         if watched and not number % self._every:

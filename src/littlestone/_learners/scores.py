@@ -177,9 +177,9 @@ class MistakeCounts(ABC):
     standing: Hypothesis | None = None
     costs: tuple[int, int] = (1, 1)
 
-    def __init__(self, cls: HypothesisClass) -> None:
+    def __init__(self, cls: HypothesisClass, place: DomainIndex | None = None) -> None:
         self.cls = cls
-        self._place = DomainIndex(cls)
+        self._place = DomainIndex(cls) if place is None else place
         self._net = np.zeros(self._place.points, dtype=np.int64)
         self._positives = 0
         self._cleared, self._changed = True, set[int]()
@@ -226,11 +226,6 @@ class MistakeCounts(ABC):
         net = np.where(differ, np.where(is_now, -1, 1), 0)
         wrong = int((differ & is_now).sum()) + self._summed(net)
         return np.asarray(wrong == differ.sum())
-
-    @property
-    def votes(self) -> Mapping[Hypothesis, int]:
-        """Return nothing: there are no trees to vote."""
-        return {}
 
     def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
         """Count rounds."""
@@ -342,12 +337,12 @@ class _OnTable(MistakeCounts):
         return total
 
 
-class _OfComplement(MistakeCounts):
-    """Count for negations: they err where the class errs on the labels exchanged."""
+class _OnNegations(MistakeCounts):
+    """Count for negations: each is positive where a rule of the class is not."""
 
     def __init__(self, cls: Complement) -> None:
-        self.cls = cls
         self._of = mistake_counts(cls.of)
+        super().__init__(cls, self._of._place)
 
     @property
     def size(self) -> int:
@@ -356,35 +351,8 @@ class _OfComplement(MistakeCounts):
     def rule(self, index: int) -> Hypothesis:
         return negation(self._of.rule(index))
 
-    @property
-    def mistakes(self) -> Counts:
-        return self._of.mistakes
-
     def _summed(self, net: Counts) -> Counts:
-        return self._of._summed(net)
-
-    def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
-        return self._of.agreement_with(negation(old), negation(new))
-
-    def mistakes_of(self, rule: Hypothesis) -> int:
-        return self._of.mistakes_of(negation(rule))
-
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
-        # With the labels, the costs are exchanged.
-        self._of.costs = self.costs[::-1]
-        self._of.learn(batch, ~answers, routes)
-
-    def restart(self, published: Hypothesis) -> None:
-        self._of.restart(published)
-
-    def get_state(self) -> StateData:
-        return self._of.get_state()
-
-    def unsaved(self) -> ChangedState:
-        return self._of.unsaved()
-
-    def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
-        self._of.load_state(live, parts)
+        return np.asarray(net.sum() - self._of._summed(net))
 
 
 def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
@@ -399,7 +367,7 @@ def mistake_counts(cls: HypothesisClass) -> MistakeCounts:
         case Intervals():
             return _OnIntervals(cls)
         case Complement():
-            return _OfComplement(cls)
+            return _OnNegations(cls)
     return _OnTable(cls)
 
 
