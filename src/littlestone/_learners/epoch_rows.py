@@ -173,9 +173,6 @@ class _Chunk(NamedTuple):
 class EpochRows:
     """Hold the unmatched rows of an epoch. Private."""
 
-    # There are no votes; the trace of a causes learner shows its mistakes.
-    votes: Mapping[Any, int] = {}
-
     def __init__(self, cls: Causes) -> None:
         self.cls, self.index = cls, pattern_index(cls)
         self.clear()
