@@ -149,10 +149,11 @@ def _process(*command: str, source: Path | None = None) -> Iterator[tuple[str, P
 
 @contextmanager
 def _service(source: Path | None = None) -> Iterator[Peer]:
-    # Before 0.3 the modules had no underscore.
+    # Before 0.3 the modules had no underscore, and the limit on requests an option of its own.
     old = source is not None and not (source / "littlestone" / "_cli").exists()
     code = f"from littlestone.{'' if old else '_'}cli.main import main; main()"
-    with _process("-c", code, "serve", "run.db", *BEGIN, source=source) as (address, folder):
+    begin = (*BEGIN[:-2], "--rate", "1000000") if old else BEGIN
+    with _process("-c", code, "serve", "run.db", *begin, source=source) as (address, folder):
         token = json.loads((folder / "run.db.tokens").read_text())["feeder"]
         yield Peer(address, {"Authorization": f"Bearer {token}"})
 
