@@ -1,6 +1,7 @@
 """Settings that every test shares."""
 
 import os
+import sqlite3
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -67,3 +68,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if any(counts.values()):
             said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
             terminalreporter.write_line(f"{suite}: {said}")
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """All connections that are made: the last one of a store that was just begun is its own."""
+    made, connect = list[sqlite3.Connection](), sqlite3.connect
+
+    def kept(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", kept)
+    return made

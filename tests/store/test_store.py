@@ -6,6 +6,7 @@ import random
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,12 +17,11 @@ import pytest
 
 from commands import Command, littlestone
 from effort import scaled
-from littlestone._classes.specs import parse_spec
 from littlestone._data.rounds import Checksums, Rounds
 from littlestone._data.schema import user_numbers
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store import store as stores
-from littlestone._store.files import BadStore, OldCopy
+from littlestone._store.files import BadStore, OldCopy, for_writing
 from littlestone._store.releases_file import ReleasesFile
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.serialization import LEARNER
@@ -61,7 +61,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def made(path: Path) -> Store:
+def made(path: Path, connections: list[sqlite3.Connection]) -> Store:
     return create(path, task(), choose_learner(task(), HORIZON), noise=SeededNoise(1))
 
 
@@ -77,28 +77,34 @@ def contents(path: Path) -> dict[str, list[Any]]:
     return found
 
 
+def scores(start: int, rows: int, users: bool) -> Rounds:
+    draw = np.random.default_rng(1).integers(0, 101, 1000)[start : start + rows]
+    return Rounds({"score": draw.astype(np.float64)}, (draw >= 63).astype(np.int32))
+
+
 @pytest.mark.parametrize(
-    ("learner", "more"),
+    ("asked", "rows"),
     [
-        ("dpsoa", {}),
-        ("dpsoa", {"user": "who", "cap": 5}),
+        (task("dpsoa"), block),
+        (task("dpsoa", user="who", cap=5), block),
+        (task("experts", spec="thresholds:score:0:100"), scores),
     ],
 )
-def test_a_stored_learner_is_the_learner(path: Path, learner: str, more: dict[str, Any]) -> None:
+def test_a_stored_learner_is_the_learner(
+    path: Path, asked: LearnRequest, rows: Callable[[int, int, bool], Rounds]
+) -> None:
     """Closed and opened after every batch, of any size, it publishes what one in memory does."""
-    asked = task(learner, **more)
-    chosen = choose_learner(asked, HORIZON)
-    rounds, users = 600, "user" in more
-    plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
-    plain.learn(block(0, rounds, users))
+    chosen, users = choose_learner(asked, HORIZON), asked.user is not None
+    plain = chosen.make(asked.cls, 3, noise=SeededNoise(1))
+    plain.learn(rows(0, 600, users))
     create(path, asked, chosen, noise=SeededNoise(1)).close()
-    at = 0
+    start = 0
     for size in (1, 7, 92, 100, 250, 150):
         with open_store(path, noise=SeededNoise(1)) as store:
-            assert store.learn(block(at, size, users)).first == at + 1
-            at += size
+            assert store.learn(rows(start, size, users)).first == start + 1
+            start += size
             last = store.published
-    assert at == rounds == last.rounds
+    assert start == 600 == last.rounds
     assert last.releases == plain.releases
     assert len(last.releases) > 1 or users
     shown = read_store(path)
@@ -108,30 +114,15 @@ def test_a_stored_learner_is_the_learner(path: Path, learner: str, more: dict[st
     assert shown.generation == 7
 
 
-def test_experts_are_stored_too(path: Path) -> None:
-    asked = task(spec="thresholds:score:0:100")
-    chosen = choose_learner(asked, HORIZON)
-    assert chosen.learner_name == "PrivateExperts"
-    draw = np.random.default_rng(1).integers(0, 101, 1000)
-    whole = Rounds({"score": draw}, (draw >= 63).astype(np.int32))
-    plain = chosen.make(parse_spec(asked.spec), 3, noise=SeededNoise(1))
-    plain.learn(whole)
-    create(path, asked, chosen, noise=SeededNoise(1)).close()
-    for at in range(0, 1000, 250):
-        with open_store(path, noise=SeededNoise(1)) as store:
-            store.learn(whole.part(at, at + 250))
-    assert store.published.releases == plain.releases
-    assert len(plain.releases) > 2
-
-
 def test_only_the_owner_can_read_it_and_it_is_what_it_says(made: Store, path: Path) -> None:
     made.learn(block(0, 100))
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": LEARNER.application}
-    for name, value in pragmas.items():
-        assert made._db.execute(f"PRAGMA {name}").fetchone()[0] == value
     made.close()
+    pragmas = {"journal_mode": "wal", "synchronous": 2, "application_id": LEARNER.application}
+    with closing(for_writing(path, LEARNER)) as db:
+        for name, value in pragmas.items():
+            assert db.execute(f"PRAGMA {name}").fetchone()[0] == value
     os.chmod(path, 0o644)
     opened(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -189,21 +180,12 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["garbage.db", "other.db"]
 
 
-def test_a_damaged_file_is_refused(made: Store, path: Path) -> None:
-    made.learn(block(0, 500))
-    made.close()
-    data = bytearray(path.read_bytes())
-    middle = len(data) // 2
-    data[middle : middle + 4096] = os.urandom(4096)
-    path.write_bytes(data)
-    with pytest.raises(BadStore):
-        opened(path)
-
-
-def test_a_full_disk_loses_nothing_and_publishes_nothing(made: Store, path: Path) -> None:
+def test_a_full_disk_loses_nothing_and_publishes_nothing(
+    made: Store, path: Path, connections: list[sqlite3.Connection]
+) -> None:
     made.learn(block(0, 100))
-    (pages,) = made._db.execute("PRAGMA page_count").fetchone()
-    made._db.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = connections[-1].execute("PRAGMA page_count").fetchone()
+    connections[-1].execute(f"PRAGMA max_page_count = {pages}")
     made.learn(block(100, 50))
     before, published = contents(path), made.published
     with pytest.raises(BadStore, match=r"full\. What was committed before is safe"):
@@ -218,22 +200,27 @@ def test_a_full_disk_loses_nothing_and_publishes_nothing(made: Store, path: Path
         assert again.learn(block(0, 10)).first == published.rounds + 1
 
 
-def test_nothing_is_published_when_the_commit_fails(made: Store, path: Path) -> None:
+@pytest.mark.parametrize("step", [lambda s: s.learn(causes_block(300)), Store.end_window])
+def test_nothing_is_published_when_the_commit_fails(
+    path: Path, connections: list[sqlite3.Connection], step: Callable[[Store], object]
+) -> None:
     """All was written but the last word: the commit itself is refused, by SQLite."""
 
     def refuse_commit(action: int, name: str | None, *rest: object) -> int:
         commits = action == sqlite3.SQLITE_TRANSACTION and name == "COMMIT"
         return sqlite3.SQLITE_DENY if commits else sqlite3.SQLITE_OK
 
-    made.learn(block(0, 100))
-    before, published = contents(path), made.published
-    made._db.set_authorizer(refuse_commit)
-    with pytest.raises(BadStore, match="not authorized"):
-        made.learn(block(100, 300))
-    assert made.published == published
-    assert contents(path) == before
-    made.close()
-    with opened(path) as again:
+    asked = causes_task()
+    with create(path, asked, choose_learner(asked, HORIZON)) as store:
+        writing = connections[-1]
+        store.learn(causes_block(1500))
+        before, published = contents(path), store.published
+        writing.set_authorizer(refuse_commit)
+        with pytest.raises(BadStore, match="not authorized"):
+            step(store)
+        assert store.published == published
+        assert contents(path) == before
+    with open_store(path) as again:
         assert again.published == published
 
 
@@ -397,19 +384,6 @@ def test_a_line_that_was_cut_off_within_a_letter_is_completed(path: Path) -> Non
     assert out.read_bytes() == whole
 
 
-def test_an_old_copy_is_found_out_by_its_releases(command: Command, tmp_path: Path) -> None:
-    (tmp_path / "day.csv").write_text(lines(30))
-    again = ["learn", "day.csv", "--db", "run.db", "--out", "r.jsonl", *OPTIONS]
-    assert command(*again).returncode == 0
-    backup = (tmp_path / "run.db").read_bytes()
-    (tmp_path / "day.csv").write_text(lines(500))
-    assert command(*again).returncode == 0
-    (tmp_path / "run.db").write_bytes(backup)
-    done = command(*again)
-    assert done.returncode == 2
-    assert "the store is an older copy" in done.stderr
-
-
 def causes_task(**more: Any) -> LearnRequest:
     return LearnRequest(
         spec="causes:who", label="y", epsilon=4.0, delta=1e-4, horizon=4000, min_rate=0.2, **more
@@ -441,20 +415,6 @@ def test_the_last_window_is_committed_once_and_found_by_the_next_run(tmp_path: P
         assert [w.start for w in store.published.windows[1:]] == [
             w.stop + 1 for w in store.published.windows[:-1]
         ], "disjoint, and none left out"
-
-
-def test_a_window_that_was_not_committed_was_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, task = tmp_path / "run.db", causes_task()
-    with create(path, task, choose_learner(task, 4000)) as store:
-        store.learn(causes_block(1500))
-        before = store.published
-        monkeypatch.setattr(store, "_commit", lambda: (_ for _ in ()).throw(OSError("disk")))
-        with pytest.raises(OSError, match="disk"):
-            store.end_window()
-        assert store.published == before
-    assert read_store(path).published.windows == before.windows
 
 
 def test_evidence_lines_prove_an_old_copy(tmp_path: Path) -> None:

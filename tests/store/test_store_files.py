@@ -44,13 +44,13 @@ pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
-    return partial(littlestone, folder=tmp_path, width=200)
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
+def command(tmp_path: Path) -> Command:
+    return partial(littlestone, folder=tmp_path, width=200)
 
 
 def made(path: Path, epsilon: float = 4.0, **more: Any) -> Store:
@@ -546,12 +546,15 @@ def test_rounds_are_not_acknowledged_in_a_file_that_was_moved_away(path: Path, a
         assert store.learn(block(100, 50)).first == 101  # nothing of it had been learned
 
 
-def test_a_file_that_is_moved_in_the_middle_of_a_batch_publishes_nothing(path: Path) -> None:
+def test_a_file_that_is_moved_in_the_middle_of_a_batch_publishes_nothing(
+    path: Path, connections: list[sqlite3.Connection]
+) -> None:
     """The batch may be committed in the file that went: whoever opens that publishes it."""
     with made(path) as store:
+        writing = connections[-1]
         store.learn(block(0, 100))
         published = store.published
-        store._db.set_trace_callback(
+        writing.set_trace_callback(
             lambda statement: (
                 path.rename(path.with_name("away"))
                 if statement.startswith("INSERT OR REPLACE INTO live") and path.exists()
