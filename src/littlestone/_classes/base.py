@@ -152,7 +152,7 @@ class HypothesisClass(ABC):
 
     def readable(self, batch: Batch) -> Mask:
         """Return which rows of a batch pass `check`."""
-        if (type(self).check, type(self).reads) in _PLAIN_ROWS:
+        if _is_plain(self):
             return ~read_examples(batch, self.reads)[1]
         return _pass_check(self, batch)
 
@@ -234,13 +234,19 @@ def read_row(cls: HypothesisClass, x: object) -> object:
 ClassT = TypeVar("ClassT", bound=type[HypothesisClass])
 
 # What reads every plain row: the functions `check` and `reads` of a class, as it defines them.
-_PLAIN_ROWS: set[tuple[object, object]] = set()
+_PLAIN_ROWS: list[tuple[object, object]] = []
 
 
 def reads_plain_rows(made: ClassT) -> ClassT:
     """Declare that a class reads each row whose cells are plain values of the kinds in `reads`."""
-    _PLAIN_ROWS.add((made.check, made.reads))
+    _PLAIN_ROWS.append((made.check, made.reads))
     return made
+
+
+def _is_plain(cls: HypothesisClass) -> bool:
+    """Return whether a class reads each row whose cells are of its kinds."""
+    # Compared, not looked up: somebody's own class may have a dict where ours have a property.
+    return (type(cls).check, type(cls).reads) in _PLAIN_ROWS
 
 
 _PLAIN_TYPES: dict[Kind, frozenset[type]] = {
@@ -254,8 +260,7 @@ def row_reader(cls: HypothesisClass) -> Callable[[object], object]:
     """Return a function that does what `read_row` does for one class, sooner for plain rows."""
     slow, kinds = partial(read_row, cls), kinds_of(cls)
     names = [name for name in kinds if name is not None]
-    declared = (type(cls).check, type(cls).reads) in _PLAIN_ROWS
-    if not declared or not names or len(names) < len(kinds):
+    if not _is_plain(cls) or not names or len(names) < len(kinds):
         return slow
     if len(names) == 1:
         (name,), types = names, _PLAIN_TYPES[kinds[names[0]]]
@@ -298,12 +303,14 @@ def _pass_check(cls: HypothesisClass, batch: Batch) -> Mask:
 
 
 def readable_rows(cls: HypothesisClass, batch: Batch) -> Mask:
-    """Return which rows of a batch a class can read, row by row where its own answer raises."""
+    """Return which rows of a batch, read by the kinds of a class, the class can read as well."""
+    if _is_plain(cls) and type(cls).readable is HypothesisClass.readable:
+        return np.ones(batch_length(batch), dtype=bool)
     try:
         return cls.readable(batch)
     except (BadExample, MemoryError):
         raise
-    except Exception:
+    except Exception:  # its own answer raises: row by row
         return _pass_check(cls, batch)
 
 
