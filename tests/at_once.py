@@ -37,6 +37,8 @@ class AtOnce:
     actors: list["Actor"] = field(default_factory=list)
 
     tasks: list[str] = field(default_factory=list)
+    # What the driver has got.
+    fetched: list[Any] = field(default_factory=list)
 
     def remote(self, kind: Any) -> "Maker | Task":
         return Maker(self, kind) if isinstance(kind, type) else Task(self, kind)
@@ -47,15 +49,20 @@ class AtOnce:
     def get(self, asked: Any) -> Any:
         if isinstance(asked, list):
             return [self.get(one) for one in asked]
-        if asked.error is not None:
-            raise asked.error
-        return asked.value
-
-    def resolved(self, argument: Any) -> Any:
-        return self.get(argument) if isinstance(argument, Answer) else argument
+        self.fetched.append(resolved(asked))
+        return self.fetched[-1]
 
     def wait(self, asked: list[Answer], **_: object) -> None:
         assert asked
+
+
+def resolved(argument: Any) -> Any:
+    """What an address stands for; anything else is itself."""
+    if not isinstance(argument, Answer):
+        return argument
+    if argument.error is not None:
+        raise argument.error
+    return argument.value
 
 
 class Maker(NamedTuple):
@@ -83,8 +90,7 @@ class Task(NamedTuple):
     def remote(self, *arguments: Any) -> Answer | list[Answer]:
         self.cluster.tasks.append(self.function.__name__)
         try:
-            done = self.function(*map(self.cluster.resolved, arguments))
-            found = pickle.loads(pickle.dumps(done))
+            found = pickle.loads(pickle.dumps(self.function(*map(resolved, arguments))))
         except Exception as error:
             answers = [Answer(None, error)] * self.returns
         else:
@@ -110,8 +116,7 @@ class Actor:
             if self._cluster.how == "dies":
                 return Answer(None, ActorDiedError())
         try:
-            found = map(self._cluster.resolved, arguments)
-            return Answer(getattr(self._shard, name)(*found))
+            return Answer(getattr(self._shard, name)(*map(resolved, arguments)))
         except Exception as error:
             return Answer(None, error)
 

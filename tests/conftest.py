@@ -23,7 +23,7 @@ SLOW = {
         "test_neighbours_differ_in_one_round",
         "test_what_cannot_be_seen_is_said",
     },
-    "ray/test_engine.py": {"test_trees_on_a_cluster_learn_rows_from_here"},
+    "ray/test_engine.py": {"test_rows_on_a_cluster_are_learned_as_local_ones"},
     "report/test_browser.py": {"test_paper_has_the_wide_figure_and_whole_tables"},
     "service/test_serve.py": {
         "test_a_client_that_comes_before_the_server_has_started_waits",

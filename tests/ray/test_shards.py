@@ -84,14 +84,14 @@ def test_a_shard_that_did_not_notice_would_be_found_out(monkeypatch: pytest.Monk
         return forest
 
     here = after(make("points", "practical"), "points", 9)
-    monkeypatch.setattr(Shard, "_checked_forest", unsuspecting)
+    monkeypatch.setattr(Shard, "checked_forest", unsuspecting)
     assert any(lost("practical", fatal, "died") != here for fatal in range(60))
 
 
 def test_a_message_that_nobody_missed_would_be_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: votes are counted, and whether every message arrived is not checked."""
     here = after(make("points", "practical"), "points", 9)
-    monkeypatch.setattr(sharded.ShardedForest, "_receive", lambda self: None)
+    monkeypatch.setattr(sharded.ShardedForest, "receive", lambda self: None)
     assert any(lost("practical", fatal, "misses") != here for fatal in range(60))
 
 
@@ -102,9 +102,9 @@ def test_rows_that_were_not_sent_again_would_be_found_out(monkeypatch: pytest.Mo
         self._since = []
         reset(self)
 
-    reset = sharded.ShardedForest._reset_shards
+    reset = sharded.ShardedForest.reset_shards
     here = after(make("points", "practical"), "points", 9)
-    monkeypatch.setattr(sharded.ShardedForest, "_reset_shards", forgetful)
+    monkeypatch.setattr(sharded.ShardedForest, "reset_shards", forgetful)
     assert any(lost("practical", fatal, "dies") != here for fatal in range(60))
 
 
@@ -164,14 +164,14 @@ def test_what_goes_wrong_in_a_shard_is_said(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_many_small_messages_are_kept_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharded, "MAX_REPLAYED_MESSAGES", 3)
-    longest, send = 0, sharded.ShardedForest._send
+    longest, send = 0, sharded.ShardedForest.send
 
     def noting(self: sharded.ShardedForest, message: Any) -> None:
         nonlocal longest
         longest = max(longest, len(self._since))
         send(self, message)
 
-    monkeypatch.setattr(sharded.ShardedForest, "_send", noting)
+    monkeypatch.setattr(sharded.ShardedForest, "send", noting)
     there = make("points", "practical", engine=Pretended(workers=2))
     assert after(there, "points", 1) == after(make("points", "practical"), "points", 1)
     assert longest == 4
@@ -182,13 +182,13 @@ def test_a_watched_learner_waits_for_its_shards_once_a_batch(
 ) -> None:
     """Steps double from 256 rounds on after a firing, so a batch has several; the shards are asked
     for votes at its end, and at firings. The trace has the votes of one process there."""
-    asked, call = Counter[str](), sharded.ShardedForest._call_all
+    asked, call = Counter[str](), sharded.ShardedForest.call_all
 
     def counted(self: sharded.ShardedForest, method: str) -> list[Any]:
         asked[method] += 1
         return call(self, method)
 
-    monkeypatch.setattr(sharded.ShardedForest, "_call_all", counted)
+    monkeypatch.setattr(sharded.ShardedForest, "call_all", counted)
     cls, size, batches = ls.Points(), 4000, 5
     plan = ls.Plan.practical(cls, 1, 1e-6, size * batches)
     draw, traces = random.Random(4), []

@@ -13,33 +13,33 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import ray
+from events import learned, shorten_blocks
 from ray.cluster_utils import Cluster
-from test_engine import SHORT, here, there_with
 
 from littlestone._ray import Ray
-from littlestone._ray import rows as far
 from littlestone._store.files import BadStore
 from littlestone._store.store import read_store
 
 
 def main(folder: Path) -> None:
     """Learn with two nodes; learn again, and lose one on the way."""
-    for name, value in SHORT.items():
-        setattr(far, name, value)
-    expected = here("events", folder)
-    cluster = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    other = cluster.add_node(num_cpus=1)
-    engine = Ray(cluster.address, workers=3)
-    assert there_with("events", folder, engine, lambda number: None) == expected
-    assert alive() == 2
+    with pytest.MonkeyPatch.context() as patch:
+        shorten_blocks(patch)
+        expected = learned("trees", folder)
+        cluster = Cluster(True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+        other = cluster.add_node(num_cpus=1)
+        engine = Ray(cluster.address, workers=3)
+        assert learned("trees", folder, engine) == expected
+        assert alive() == 2
 
-    def lose(number: int) -> None:
-        if number == 4:
-            cluster.remove_node(other, allow_graceful=False)
+        def lose(number: int) -> None:
+            if number == 4:
+                cluster.remove_node(other, allow_graceful=False)
 
-    assert there_with("events", folder, engine, lose) == expected
-    assert alive() == 1
+        assert learned("trees", folder, engine, lose) == expected
+        assert alive() == 1
     sys.stdout.write("the same\n")
     ends: list[Any] = [ray.shutdown, cluster.shutdown]
     for end in ends:

@@ -145,14 +145,14 @@ def redirect_output(engine: str | None) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            _raise_cause(error)
+            raise_cause(error)
         finally:
             done.set()
             if "ray" in sys.modules:
                 sys.modules["ray"].shutdown()
 
 
-def _raise_cause(error: Exception) -> NoReturn:
+def raise_cause(error: Exception) -> NoReturn:
     """Raise `ClusterLost` for an error of Ray itself, and any other as it is."""
     cause, ray = error, sys.modules.get("ray")
     if ray is not None:
@@ -164,9 +164,9 @@ def _raise_cause(error: Exception) -> NoReturn:
 
 def _watch_cluster(done: threading.Event) -> None:
     """End this process with a sentence when the cluster is gone for good."""
-    peers: list[_Peer] = []
+    peers: list[Peer] = []
     while not done.wait(1):
-        peers = peers or list(_peers())
+        peers = peers or list(peers_of_process())
         for peer in peers:
             if peer.is_gone() and not done.is_set():
                 sys.stderr.write(
@@ -177,7 +177,7 @@ def _watch_cluster(done: threading.Event) -> None:
                 os._exit(2)
 
 
-def _peers() -> "Iterator[_Peer]":
+def peers_of_process() -> "Iterator[Peer]":
     """Yield what this process is connected to, once it is."""
     ray = sys.modules.get("ray")
     node = getattr(getattr(getattr(ray, "_private", None), "worker", None), "_global_node", None)
@@ -185,11 +185,11 @@ def _peers() -> "Iterator[_Peer]":
         host, _, port = str(node.gcs_address).rpartition(":")
         head = host.strip("[]"), int(port)
         # A node does not come back; a head may be started again.
-        yield _Peer("the Ray node of this command has died", node.raylet_socket_name, 0)
-        yield _Peer("the head of the Ray cluster has died", head, HEAD_TIMEOUT)
+        yield Peer("the Ray node of this command has died", node.raylet_socket_name, 0)
+        yield Peer("the head of the Ray cluster has died", head, HEAD_TIMEOUT)
 
 
-class _Peer:
+class Peer:
     """Watch a process through an idle connection, which breaks when the process dies."""
 
     def __init__(self, message: str, address: str | tuple[str, int], timeout: float) -> None:

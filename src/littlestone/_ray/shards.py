@@ -76,17 +76,17 @@ class Shard:
     def learn(self, version: int, rounds: UsableRounds) -> None:
         """Learn rounds."""
         # A message to an earlier version must not reach the trees: its rows are sent again.
-        rounds.update(self._checked_forest(version))
+        rounds.update(self.checked_forest(version))
 
     def votes(self, version: int) -> Counter[Hypothesis]:
         """Return how many of the trees vote for each rule."""
-        return Counter(self._checked_forest(version).votes)
+        return Counter(self.checked_forest(version).votes)
 
     def changed(self, version: int) -> dict[int, bytes]:
         """Return the states of the trees that have changed since the last call, to be saved."""
-        return self._checked_forest(version).unsaved().parts
+        return self.checked_forest(version).unsaved().parts
 
-    def _checked_forest(self, version: int) -> Forest:
+    def checked_forest(self, version: int) -> Forest:
         if self._version != version:
             raise ShardRestarted
         return self._forest
@@ -192,7 +192,7 @@ class ShardedForest:
     def votes(self) -> Mapping[Hypothesis, int]:
         """Return how many trees vote for each rule. Private."""
         if self._votes is None:
-            self._votes = sum(self._call_all("votes"), Counter[Hypothesis]())
+            self._votes = sum(self.call_all("votes"), Counter[Hypothesis]())
         return self._votes
 
     @property
@@ -235,16 +235,16 @@ class ShardedForest:
                 self._save_changed()
         self._waiting, self._votes = joined or message, None
 
-    def _call_all(self, method: str) -> list[Any]:
+    def call_all(self, method: str) -> list[Any]:
         """Return the results of a method of every shard, after all rows so far."""
         for again in range(MAX_TRIES):
             try:
                 if again:
                     # Not at once: a node needs time to come back, and trying costs little.
                     time.sleep(PAUSE * (2 ** (again - 1) - 1))
-                    self._reset_shards()
+                    self.reset_shards()
                 self._dispatch()
-                self._receive()
+                self.receive()
                 calls = [getattr(shard, method).remote(self._version) for shard in self.shards]
                 return list(self._ray.get(calls))
             except (ShardRestarted, self._ray.exceptions.RayError) as error:
@@ -253,13 +253,13 @@ class ShardedForest:
                     raise lost from error
         raise ClusterLost(f"it has lost trees {MAX_TRIES} times in a row", lost)
 
-    def _receive(self) -> None:
+    def receive(self) -> None:
         """Wait for the reply to every message: a shard that is alive may have missed one."""
         new = self._since[self._received :]
         self._ray.get([ref for message in new for ref in message.refs])
         self._received = len(self._since)
 
-    def _reset_shards(self) -> None:
+    def reset_shards(self) -> None:
         """Reset every shard to its saved trees, and send the rows since again."""
         self._version += 1
         for shard, ends in zip(self.shards, pairwise(self.bounds), strict=True):
@@ -268,7 +268,7 @@ class ShardedForest:
             shard.reset.remote(self._version, self.epoch, start, saved)
         self._is_reset, self._received = True, 0
         for message in self._since:
-            self._send(message)
+            self.send(message)
 
     def _dispatch(self) -> None:
         """Send the message that waits."""
@@ -276,14 +276,14 @@ class ShardedForest:
             return
         message, self._waiting = self._waiting, None
         if not self._is_reset:
-            self._reset_shards()
+            self.reset_shards()
         self._since.append(message)
         self._rounds_since += message.size
-        self._send(message)
+        self.send(message)
         if len(self._since) > MAX_PENDING and (due := self._since[-MAX_PENDING].refs):
             self._ray.wait(due, num_returns=len(due), fetch_local=False)
 
-    def _send(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         if isinstance(message.rows, list):
             parts: list[Any] = message.rows
             needed = [part.size > 0 for part in parts]
@@ -305,7 +305,7 @@ class ShardedForest:
         """Fetch the trees that have changed: rows before now need not be sent again."""
         if self._since or self._waiting is not None:
             # `changed` also waits for all rows sent so far, so the saved trees include them.
-            for parts in self._call_all("changed"):
+            for parts in self.call_all("changed"):
                 self._saved |= parts
                 self._unsaved |= parts.keys()
             self._since, self._received, self._rounds_since = [], 0, 0
@@ -331,7 +331,7 @@ class ShardedForest:
         self._saved, self._cleared, self._votes = dict(parts), False, None
         # A saved tree differs from the rule of its epoch, so any row may change it.
         self.active[list(parts)] = True
-        self._reset_shards()
+        self.reset_shards()
 
 
 def _join(one: Message, other: Message) -> Message | None:
