@@ -198,9 +198,9 @@ class RemoteBlock:
     def __init__(self, source: RemoteParquet, span: Span) -> None:
         self.source, self.span = source, span
         self.rounds, self._summary = source.read(span)
-        # References to the answers to the last questions, and the answer that was fetched last.
+        # References to the answers to the last questions, and those that were fetched.
         self._answers: dict[Question, Any] = {}
-        self._fetched: tuple[Any, Any] = (None, None)
+        self._fetched: dict[Question, Any] = {}
 
     @cached_property
     def summary(self) -> Summary:
@@ -223,9 +223,12 @@ class RemoteBlock:
     def answer(self, question: Question) -> Any:
         """Return the answer to a question, by the places of the rounds."""
         ref = self.ask(question)
-        if self._fetched[0] is not ref:
-            self._fetched = ref, self.source.get(ref)
-        return self._fetched[1]
+        if question not in self._fetched:
+            kept = {
+                known: self._fetched[known] for known in self._answers if known in self._fetched
+            }
+            self._fetched = kept | {question: self.source.get(ref)}
+        return self._fetched[question]
 
 
 @dataclass(frozen=True, eq=False)
