@@ -202,6 +202,7 @@ def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> Non
     process = subprocess.Popen([sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE)
     try:
         while not (tmp_path / "run.db").exists() or not read_store(tmp_path / "run.db").sources:
+            assert process.poll() is None
             time.sleep(0.05)
         with open(path, "ab") as file:
             file.write(lines(500, random.randrange(1, 9)))
