@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
     @property
     def cls(self) -> Any:
-        return RULES if self.label == "broken" else OUTCOMES if self.user else CAUSES
+        return RULES if self.learner is ls.DPSOA else OUTCOMES if self.user else CAUSES
 
 
 @cache
@@ -46,7 +46,7 @@ def kinds() -> dict[str, Kind]:
     of_users: dict[str, Any] = {"min_rate": 0.2, "unit": "user", "cap": 8}
     return {
         "trees": Kind(ls.DPSOA, trees(RULES, 2, 1e-6, ROWS - 500), "broken"),
-        "trees, users": Kind(ls.DPSOA, trees(RULES, 400, 1e-3, ROWS, **users), "broken", "device"),
+        "trees, users": Kind(ls.DPSOA, trees(RULES, 400, 1e-3, ROWS, **users), "failed", "device"),
         "causes": Kind(
             ls.PrivateCauses, causes(CAUSES, 8, 1e-5, ROWS - 500, min_rate=0.2), "failed"
         ),

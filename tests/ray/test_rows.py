@@ -85,6 +85,17 @@ def test_a_learner_moves_between_here_and_there(kind: str, folder: Path) -> None
     assert observed(learner) | {"memory": store.parts, "users": store.users} == stayed
 
 
+@pytest.mark.parametrize("kind", ["trees", "trees, users"])
+def test_a_block_may_be_learned_in_parts(kind: str, folder: Path) -> None:
+    """Messages of one block are joined, but not where each has a cap of its own."""
+    learner = learner_of(kind, engine=Pretended(workers=2))
+    with opened(kind, folder, Pretended(workers=2)) as rows:
+        for block in rows:
+            for start in range(0, len(block), 40):
+                learner.learn(block.part(start, start + 40))
+    assert observed(learner) == learned(kind, folder)
+
+
 def test_a_cap_that_was_ignored_would_be_found_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,7 +301,9 @@ class RemoteRounds:
 
     def followed_by(self, other: "RemoteRounds") -> "RemoteRounds | None":
         """Return these rounds and those that follow, if they are of one block."""
-        if self.block is not other.block or self.end != other.begin:
+        if (self.block, self.end, self.shift) != (other.block, other.begin, other.shift):
+            return None
+        if self.within is not other.within:  # each knows the cap for its own rows only
             return None
         return replace(self, end=other.end)
 
