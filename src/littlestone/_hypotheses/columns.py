@@ -116,25 +116,32 @@ class _Numbering(dict[Hashable, int]):
         return number
 
 
+# Arrays below this length are coded faster as Python objects.
+FEW_CELLS = 512
 # A cell of these types is no other value than any cell that it equals, if that has its type.
 _SAME_TYPE = (int, float, bool, bytes, NoneType)
 
 
 def column_from_cells(cells: Sequence[Any]) -> Column:
     """Return cells as a column."""
-    numbers = _Numbering()
+    numbers, typed = _Numbering(), _Numbering()
     try:
         codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
+        # Text equals nothing but text; 1, 1.0 and True are one key, and three values.
+        if all(type(cell) is str or cell is None for cell in numbers):
+            return Column(objects(list(numbers)), codes)
+        pairs = zip(map(type, cells), cells, strict=True)
+        codes = np.fromiter(map(typed.__getitem__, pairs), np.int32, len(cells))
     except TypeError:  # a list of JSON, which is no key of a dict
         return _told_apart(cells)
-    # Text equals nothing but text; 1, 1.0 and True are one key, and three values.
-    if all(type(cell) is str or cell is None for cell in numbers):
-        return Column(objects(list(numbers)), codes)
+    keys: list[Any] = list(typed)
+    if all(held is str or held in _SAME_TYPE for held, _ in keys):
+        return Column(objects([cell for _, cell in keys]), codes)
     return _told_apart(cells)
 
 
 def _told_apart(cells: Sequence[Any]) -> Column:
-    """Return cells as a column, told apart by their type too."""
+    """Return cells as a column, told apart one by one."""
     numbers, values = _Numbering(), list[Any]()
     codes = np.empty(len(cells), np.int32)
     for row, cell in enumerate(cells):
@@ -155,7 +162,7 @@ def column_from_array(array: Array) -> Column:
     if array.dtype.kind == "f":
         values, codes = np.unique(array, return_inverse=True)
         return Column(objects(values), codes.astype(np.int32))
-    if array.dtype.kind not in "iuU" or not array.dtype.itemsize:
+    if array.dtype.kind not in "iuU" or not array.dtype.itemsize or len(array) < FEW_CELLS:
         return column_from_cells(array.tolist())
     try:
         import pyarrow

@@ -111,7 +111,7 @@ def _from_whole(number: int) -> int | str:
 def key_of(value: object) -> bytes:
     """Return the canonical bytes of what identifies a value."""
     # Two fast paths for the most common cells; both give what the last line gives.
-    if type(value) is str and not value[-1:].isdecimal():
+    if type(value) is str and not (value[-1:].isdecimal() and value[0] in "-0123456789"):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if type(value) is int and -SMALL < value < SMALL:
         return b"i%x" % value  # its own canonical value
