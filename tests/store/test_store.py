@@ -327,7 +327,7 @@ def test_learn_goes_on_where_it_stopped(command: Command, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("spoil", "arguments", "sentence"),
     [
-        (lambda f: f("day.csv", lines(600, "M1")), [], "first 500 rows are not those that were"),
+        (lambda f: f("day.csv", lines(600, "M1")), [], "first rows are not those that were"),
         (lambda f: f("day.csv", lines(300)), [], "has 300 rows, and 500 of it were learned before"),
         (lambda f: None, ["--epsilon", 1], "was begun with --epsilon 4.0, not 1.0"),
         (lambda f: None, ["--class", "sets:merchant:2"], "was begun with --class points:merchant"),
