@@ -110,6 +110,8 @@ def truth_of(cell: object, column: str | None) -> bool:
     try:
         return label(cell)
     except BadExample:
+        if column is None:
+            raise
         sentence = f"column {column!r} holds {quoted(cell)}: a conjunction reads 0 or 1"
         raise BadExample(sentence) from None
 
