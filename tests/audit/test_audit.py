@@ -97,7 +97,7 @@ def test_a_real_learner_is_not_accused_where_twice_its_epsilon_is(name: str) -> 
     assert seen == sorted(seen)
     assert seen[-1] == 4 * RUNS
     assert found.control is not None
-    # So few runs leave the power itself uncertain: mostly 0.6 to 1, once 0.22 in twenty. An audit
+    # So few runs leave the power itself uncertain: mostly 0.6 to 1, once 0.22 in fourteen. An audit
     # that is blind has none at all.
     control = found.control
     assert power(*control.rates, control.runs, *claim, 0.95) > 0.02, found
