@@ -15,7 +15,7 @@ def state_of(mechanism: Mechanism) -> Any:
 
 def check_gate(gate: Gate[Any], loss: Any, scores: Any) -> Decision:
     """One check of a gate."""
-    return gate.run([loss], lambda place: scores).decision
+    return gate.run([loss], lambda place, fired: scores).decision
 
 
 def check_monitor(monitor: MistakesMonitor, mistakes: Any, threshold: Any) -> bool:

@@ -414,7 +414,7 @@ class CausesLearner:
 
     def check(self, gate: Gate[Gains]) -> None:
         self.ended_by_age += gate.checks_to_epoch_end == 1
-        fired, key = gate.run([self.loss], lambda _: self.ballot()).decision
+        fired, key = gate.run([self.loss], lambda *_: self.ballot()).decision
         self.loss = 0
         if key is not None:
             self.ended_by_age = 0

@@ -115,7 +115,7 @@ def test_batches_of_any_size_and_moved_states_decide_alike(kind: str, seed: int)
     make, draw = GATES[kind], random.Random(seed)
     whole = make(SeededNoise(seed))
     losses = [draw.choice([0, 0, 1, whole.largest_loss]) for _ in range(300)]
-    wanted = [whole.run([loss], lambda place: scores_for(whole)).decision for loss in losses]
+    wanted = [whole.run([loss], lambda place, fired: scores_for(whole)).decision for loss in losses]
     gate, found = make(SeededNoise(seed)), list[Any]()
     while len(found) < len(losses):
         batch = losses[len(found) :][: draw.randint(1, 60)]
@@ -147,7 +147,7 @@ def test_a_state_moves_between_equal_promises_only(kind: str) -> None:
 
 def test_a_larger_loss_than_rounds_can_have_is_refused() -> None:
     with pytest.raises(BadParameter, match="loss of 7 in 2 rounds"):
-        stay_gate(SeededNoise(1)).run([7], lambda place: [0, 0, 0])
+        stay_gate(SeededNoise(1)).run([7], lambda place, fired: [0, 0, 0])
 
 
 def test_the_schedule_hears_public_things_only() -> None:
@@ -159,10 +159,10 @@ def test_the_schedule_hears_public_things_only() -> None:
 
     gate = climbing_gate(ScriptedNoise({}), schedule=Climbing(threshold), check_every=4)
     for loss in (0, 4, 4, 0):
-        gate.run([loss], lambda place: {A: 3})
+        gate.run([loss], lambda place, fired: {A: 3})
     assert heard == [(4, 0), (8, 0), (4, 1), (4, 2)]
-    assert gate.run([4], lambda place: {A: 90}).decision.key == A
-    gate.run([0], lambda place: {})
+    assert gate.run([4], lambda place, fired: {A: 90}).decision.key == A
+    gate.run([0], lambda place, fired: {})
     assert heard[-2:] == [(8, 2), (4, 0)], "a rule that is named ends the refusals"
 
 
@@ -196,7 +196,7 @@ def test_the_published_key_may_be_left_out(left_out: bool) -> None:
 def test_draws_that_read_a_user_add_up_to_the_cap() -> None:
     gate = climbing_gate(SeededNoise(1), unit="user", cap=3)
     assert gate.spent.epsilon == 1
-    while not gate.run([1], lambda place: {A: 1}).decision.fired:
+    while not gate.run([1], lambda place, fired: {A: 1}).decision.fired:
         pass
     assert gate.spent == gate.total == Cost(1 + 3 * F(2), 3 * F(0.01))
     for options in ({"cap": 3}, {"unit": "user"}, {"unit": "day"}):
@@ -207,11 +207,11 @@ def test_draws_that_read_a_user_add_up_to_the_cap() -> None:
 def test_an_end_that_has_passed_is_reached_at_the_next_check() -> None:
     """An epoch may be told its age in its middle: that is public at any time."""
     gate = causes_gate(ScriptedNoise({}))
-    gate.run([0] * 5, lambda place: None)
+    gate.run([0] * 5, lambda place, fired: None)
     schedule = gate.schedule
     assert isinstance(schedule, CausesSchedule)
     schedule.begin_epoch(4)
-    assert gate.run([0, 0], lambda place: scores_for(gate)).checks == 1
+    assert gate.run([0, 0], lambda place, fired: scores_for(gate)).checks == 1
     assert gate.releases_made == 1
 
 
@@ -219,7 +219,7 @@ def test_an_end_that_has_passed_is_reached_at_the_next_check() -> None:
 
 
 def decide(gate: Gate[Any], scores: Any) -> Decision:
-    return gate.run([1], lambda place: scores).decision
+    return gate.run([1], lambda place, fired: scores).decision
 
 
 def test_known_keys_are_left_out_of_searches_and_decided_by_comparisons() -> None:
@@ -271,17 +271,17 @@ def test_a_tenure_comes_to_windows_and_to_draws_at_a_public_age() -> None:
     schedule = gate.schedule
     assert isinstance(schedule, StaySchedule)
     while schedule.tenure.refusals < COUNTED + 2:
-        gate.run([1], lambda place: [0, -90, 0])
+        gate.run([1], lambda place, fired: [0, -90, 0])
     assert schedule.window is not None
     assert schedule.epoch == 2 * schedule.tenure.longest
     # Without any further mistake nothing fires, and the draw comes by its age.
     epoch = schedule.epoch
-    assert 2 * gate.run([0] * 10**4, lambda place: [0, -90, 0]).checks == epoch
+    assert 2 * gate.run([0] * 10**4, lambda place, fired: [0, -90, 0]).checks == epoch
 
 
 def test_a_change_begins_a_new_tenure_and_the_published_key_is_no_candidate() -> None:
     gate = stay_gate(SeededNoise(3), units=1)
-    while gate.run([2], lambda place: [90, 0, -90]).decision.key is None:
+    while gate.run([2], lambda place, fired: [90, 0, -90]).decision.key is None:
         pass
     assert gate.published == B
     assert isinstance(gate.schedule, StaySchedule)

@@ -128,13 +128,13 @@ def test_bad_runs_are_refused_and_empty_ones_are_nothing() -> None:
         draw=StableHistogram(epsilon=2, delta=0.01),
         published=b"o",
     )
-    assert gate.run([], lambda place: {}) == Step(0, NO_CHANGE)
+    assert gate.run([], lambda place, fired: {}) == Step(0, NO_CHANGE)
     untyped: Any = gate
     for losses in ([1.5], [-1], [1, -1], [2**50], ["a"], [0, 0.5]):
         with pytest.raises(BadParameter):
-            untyped.run(losses, lambda place: {})
+            untyped.run(losses, lambda place, fired: {})
     with pytest.raises(BadParameter, match="loss of 2 in 1 rounds"):
-        gate.run([0, 2], lambda place: {})
+        gate.run([0, 2], lambda place, fired: {})
 
 
 def test_a_public_restart_is_free() -> None:

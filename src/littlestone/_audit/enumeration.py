@@ -325,7 +325,7 @@ def _check_of(mechanism: Any) -> Callable[..., Hashable]:
     ) -> Hashable:
         # What a learner tells its schedule: public, a function of the transcript.
         tell(mechanism.schedule)
-        return mechanism.run([loss], lambda place: scores).decision
+        return mechanism.run([loss], lambda place, fired: scores).decision
 
     return check
 

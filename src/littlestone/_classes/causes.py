@@ -12,8 +12,9 @@ mistakes are the most. It is not proper: it publishes more causes than `limit`.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from itertools import chain, combinations, islice, pairwise, product
 from math import comb, prod
 from typing import Any, NamedTuple
@@ -242,12 +243,16 @@ class Causes(HypothesisClass):
         The labels of normal events, where labels have several values: every other label is an
         *outcome*, and a cause says which (`timeout when version = '4.2.1'`). Only `PrivateCauses`
         learns outcomes. None by default: labels are 0 and 1.
+    values : mapping of str to sequence
+        For columns of text, values that are known before any row is read, such as all countries:
+        `PrivateCauses` names them on half of the evidence. They must be public. Other values may
+        occur, and are found too.
 
     Raises
     ------
     BadClass
         If a column is named twice, or width or limit is out of range, or a normal label is no
-        text.
+        text, or values are declared for what is no column of text.
 
     Examples
     --------
@@ -265,18 +270,37 @@ class Causes(HypothesisClass):
     (2, 2)
     >>> Causes(["version"], normal=["ok"])
     Causes(columns=('version',), width=1, limit=8, normal=('ok',))
+    >>> Causes(["version", "country"], values={"country": ["SE", "NO", "DK"]}).undeclared
+    ('version',)
     """
 
     columns: Sequence[str | Ranges]
     width: int = 1
     limit: int = 8
     normal: Sequence[str] = ()
+    values: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        # Without `normal` where there is none: plans in stores keep the text of their class.
+        # Without `normal` and `values` where there are none: plans in stores keep this text.
         outcomes = f", normal={self.normal!r}" if self.normal else ""
         sizes = f"width={self.width!r}, limit={self.limit!r}"
-        return f"{type(self).__name__}(columns={self.columns!r}, {sizes}{outcomes})"
+        parts = (f"{name!r}: {len(some)} values" for name, some in self.values.items())
+        declared = f", values={{{', '.join(parts)}; {self._digest}}}" if self.values else ""
+        return f"{type(self).__name__}(columns={self.columns!r}, {sizes}{outcomes}{declared})"
+
+    @cached_property
+    def _digest(self) -> str:
+        keys = (encode((name, *some)) for name, some in self.values.items())
+        return sha256(b"".join(keys)).hexdigest()[:16]
+
+    def __hash__(self) -> int:
+        # Declared values are many: they are read once.
+        return hash(repr(self))
+
+    @property
+    def undeclared(self) -> tuple[str, ...]:
+        """Return the columns of text of which no values are declared."""
+        return tuple(c for c in self.columns if isinstance(c, str) and c not in self.values)
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str | Ranges) or not isinstance(self.columns, Sequence):
@@ -300,6 +324,7 @@ class Causes(HypothesisClass):
                 "columns",
             )
         object.__setattr__(self, "normal", _normal_labels(self.normal))
+        object.__setattr__(self, "values", _declared(self.values, self.columns))
         # Rows carry their outcome under this name: as a column it would predict itself.
         if self.normal and OUTCOME in self.names:
             raise BadClass(f"no column may be named {OUTCOME!r}: rename it", "columns")
@@ -614,6 +639,21 @@ class Causes(HypothesisClass):
             for at in cells
         ]
         return list(map(any_of, some)), points
+
+
+def _declared(
+    values: Mapping[str, Sequence[object]], columns: Sequence[object]
+) -> Mapping[str, tuple[Plain, ...]]:
+    """Return declared values in their canonical form, each once, in the order of the columns."""
+    if not isinstance(values, Mapping):
+        raise BadClass(f"values are given for columns, as a dict: {values!r} is not one", "values")
+    for name, some in values.items():
+        if not isinstance(name, str) or name not in columns:
+            raise BadClass(f"values of {name!r}: it is no column of text of the class", "values")
+        if isinstance(some, str) or not isinstance(some, Sequence) or not some:
+            raise BadClass(f"values of {name!r} are a list of at least one, not {some!r}", "values")
+    return {name: tuple(dict.fromkeys(map(canonical, values[name]))) for name in columns
+            if name in values}  # fmt: skip
 
 
 def _normal_labels(given: object) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ Where labels are outcomes a cause is a pattern and an outcome. A row that causes
 its own outcome, is a missed positive and moves no score: see Theorem 15, "Outcomes".
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,23 +17,32 @@ import numpy as np
 
 from littlestone._classes.causes import Causes
 from littlestone._data.rounds import RoundBatch
-from littlestone._hypotheses.causes import OUTCOME, any_of, cause_from_key, causes_of
+from littlestone._hypotheses.causes import OUTCOME, Cause, any_of, cause_from_key, causes_of
 from littlestone._hypotheses.rows import value_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
-from littlestone._hypotheses.values import Plain, canonical
+from littlestone._hypotheses.values import Plain, canonical, decode, from_json, to_json
 from littlestone._learners.causes_plan import (
     AUTO,
     FEWEST_WINDOWS,
     FIRST_EPOCHS,
     CausesPlan,
     at_checks,
-    auto_min_rate,
 )
 from littlestone._learners.epoch_rows import EpochRows
 from littlestone._learners.evidence import Window, rate_of, window_from_json
+from littlestone._learners.known import KnownKeys
 from littlestone._learners.loop import ChangedState, EpochState, Judged, StateData
-from littlestone._learners.matched import Matched, match
-from littlestone._privacy.causes import ADD, CausesMechanism, CausesSchedule, Gains
+from littlestone._learners.matched import Asked, Matched, match
+from littlestone._learners.rate_to_beat import Firing, RateToBeat, rate_of_odds, weights_of
+from littlestone._privacy.causes import (
+    ADD,
+    REPLACE,
+    CausesMechanism,
+    Counts,
+    Moves,
+    Weights,
+    replaced,
+)
 
 
 class CauseCounts(EpochState):
@@ -45,15 +55,22 @@ class CauseCounts(EpochState):
 
     def __init__(self, cls: Causes, plan: CausesPlan, gate: CausesMechanism) -> None:
         self.cls, self.plan, self.gate = cls, plan, gate
-        self.min_rate = None if plan.min_rate == AUTO else plan.given_rate
+        self.beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
+        self.known = KnownKeys(cls, cls.values)
+        self._values_named: Counter[bytes] = Counter()
         self.unwatched = plan.first_window
         self.rows = EpochRows(cls)
         self.missed = 0
         self.windows: list[Window] = []
-        self._window_start, self._window_length = 0, plan.evidence_every
+        self._epoch_start = self._window_start = 0
+        self._window_length = plan.evidence_every
         self._set_rule(NEVER)
+        # In a first window nothing reads them.
+        self.costs = Weights(1, 1)
+        if plan.min_rate != AUTO:
+            self.beat.begin(0.0)
+            self._begin_epoch(0)
         self._begin_window()
-        self._begin_epoch()
 
     def _set_rule(self, rule: Hypothesis) -> None:
         self.causes = causes_of(rule)
@@ -62,25 +79,38 @@ class CauseCounts(EpochState):
         self._outcomes: tuple[Plain, ...] = tuple(dict.fromkeys(outcomes))
         self._outcome_places = np.array(list(map(self._outcomes.index, outcomes)), dtype=np.int64)
 
-    def _begin_epoch(self) -> None:
+    def _begin_epoch(self, number: int) -> None:
+        """Forget all rows, and choose the terms of the epoch: all of them follow from releases."""
+        self._epoch_start = number
         self.rows.clear()
-        gate = self.gate.gate
-        if gate is not None:
-            assert isinstance(gate.schedule, CausesSchedule)
-            assert self.gate.cost is not None, "it is known when the gate is"
-            margin = self.plan.margin(self.windows, self.causes, self.gate.cost)
-            gate.schedule.begin_epoch(self._longest(gate.schedule.aged), margin)
-        # For each cause, the negatives and positives that it alone matches.
+        plan, beat, begun = self.plan, self.beat, self.gate.gate is not None
+        aged, refusals, loss_rate = 0, 0, Fraction(0)
+        if begun:
+            schedule = self.gate.schedule
+            aged, refusals, loss_rate = schedule.aged, schedule.refusals, schedule.loss_rate
+        margin = plan.margin(self.windows, self.causes)
+        terms = plan.terms(beat.cost, self.known.counts, margin)
+        limit = plan.limit(terms, beat, refusals, loss_rate)
+        self.gate.begin_epoch(terms, self._longest(number, aged), limit)
+        self.costs = weights_of(beat.cost, terms.swing, plan.units)
+        # For each cause, the negatives and positives that it alone matches; and of them, those that
+        # list each narrower pattern.
         self._alone = np.zeros((len(self.causes), 2), dtype=np.int64)
+        self._slots = [self.known.narrower(cause) for cause in self.causes]
+        self._narrower = [
+            np.zeros((sum(size for _, size in slots), 2), dtype=np.int64) for slots in self._slots
+        ]
 
-    def _longest(self, aged: int) -> int:
+    def _longest(self, number: int, aged: int) -> int:
         """Return the rounds after which an epoch ends by its age; so many before it have."""
         longest, every = self.plan.longest_epoch, self.plan.check_every
-        if not self.causes:
-            return longest
-        share = self.plan.horizon // FIRST_EPOCHS << min(aged, FIRST_EPOCHS)
-        # At a check, as `longest_epoch` is.
-        return min(-(-max(share, 1) // every) * every, longest)
+        # The last check draws too: without it the last rows would be read by no draw.
+        left = self.plan.horizon // every * every - number
+        if self.causes:
+            share = self.plan.horizon // FIRST_EPOCHS << min(aged, FIRST_EPOCHS)
+            # At a check, as `longest_epoch` is.
+            longest = min(-(-max(share, 1) // every) * every, longest)
+        return max(every, min(longest, left))
 
     def _begin_window(self) -> None:
         self._cells = np.zeros((len(self.causes) + 1, 2), dtype=np.int64)
@@ -97,17 +127,16 @@ class CauseCounts(EpochState):
         return super().kinds() | ({OUTCOME: "value"} if self.cls.has_outcomes else {})
 
     @property
-    def _costs(self) -> tuple[int, int]:
-        """Return the units of a missed positive and of a false alarm."""
-        cost = self.gate.cost
-        # In the first window nothing reads them.
-        return (1, 1) if cost is None else (cost.denominator, cost.numerator)
+    def _asked(self) -> Asked:
+        if self.gate.gate is None:
+            return Asked((), None, self.plan.base_rounds, self.cls.undeclared)
+        return Asked(self.causes, self.known if any(self._slots) else None)
 
     def judge(self, part: RoundBatch, rule: Hypothesis) -> Judged:
         """Match rounds with the published causes, wherever the rows are."""
-        rows: Matched = part.apply(match, self.cls, self.causes)
+        rows: Matched = part.apply(match, self.cls, self._asked)
         wrong = np.flatnonzero(rows.wrong)
-        return Judged(rows, rows.number[wrong], np.where(rows.answers[wrong], *self._costs))
+        return Judged(rows, rows.number[wrong], np.where(rows.answers[wrong], *self.costs))
 
     def loss(self, x: object, y: bool, rule: Hypothesis) -> int:
         """Return the loss of one row, in units."""
@@ -116,7 +145,7 @@ class CauseCounts(EpochState):
         if y and self.cls.has_outcomes:
             outcome = canonical(value_of(x, OUTCOME))
             told = any(cause.outcome == outcome for cause in matching)
-        return 0 if told == y else self._costs[0 if y else 1]
+        return 0 if told == y else self.costs[0 if y else 1]
 
     def count(self, judged: Judged) -> None:
         """Count the positives that were missed."""
@@ -126,59 +155,102 @@ class CauseCounts(EpochState):
     def add(self, judged: Judged) -> None:
         """Count rows for the window, and keep what the next draw reads."""
         rows: Matched = judged.rows
+        if self.gate.gate is None:
+            # A round finds the base rate, or votes for a value: never both (Theorem 16).
+            self._cells += rows.between(0, self.plan.base_rounds).cells(0)
+            self._values_named.update(rows.votes)
+            return
         self._cells += rows.cells(len(self.causes))
         if rows.own is not None:
             named = rows.named(self._outcome_places)
             self._rest_named += named
             self._cells[-1, 1] -= named.sum()
-        if self.gate.gate is None:
-            return
         if self.causes:
-            self._alone += rows.alone(len(self.causes))
+            self._alone += rows.on_drops(len(self.causes))
+        if rows.lone:
+            for counts, found in zip(self._narrower, rows.on_replaces(self._slots), strict=True):
+                counts += found
         self.rows.add(rows.unmatched)
 
-    def scores(self) -> Gains:
-        """Return what adding each pattern, and dropping each cause, would gain."""
-        units, alarm = self._costs
-        adds, classes, keys = self.rows.gains(units=units, alarm=alarm)
-        if len(self.causes) >= self.cls.limit:
+    def scores(self, number: int, fired: bool) -> Moves:
+        """End the window, find the rate to beat, and return the rows that speak on each move."""
+        gate, terms = self.gate.gate, self.gate.terms
+        assert gate is not None and terms is not None
+        firing = None
+        if fired:
+            reached = int(gate.schedule.limits(gate.window_age))
+            firing = Firing(reached, self.costs, float(terms.monitor))
+        # Counts first: what is drawn depends on them, and not the other way round (Theorem 16).
+        self.end_window(number)
+        of_epoch = [window for window in self.windows if window.start > self._epoch_start]
+        cost = self.beat.at_end(of_epoch, number - self._epoch_start, firing)
+        self.windows[-1] = self.windows[-1]._replace(to_beat=rate_of_odds(cost))
+        return self.moves(weights_of(cost, terms.swing, self.plan.units))
+
+    def moves(self, weights: Weights) -> Moves:
+        """Return the rows of the epoch that speak on each move, with weights that are public."""
+        assert self.gate.terms is not None
+        adds, widths, keys = self.rows.counts()
+        drawn = [width for width, known in enumerate(self.gate.terms.known, start=1) if known.keys]
+        causes = self.causes
+        return Moves(
+            weights,
+            adds,
+            widths,
+            self.known.ranks(keys, drawn) if len(adds) else widths.astype(np.int64),
+            keys,
+            lambda width, rank: self.known.cause(width + 1, rank).key,
+            self._alone,
+            [cause.key for cause in causes],
+            self._narrower,
+            lambda cause, place: self.known.narrowed(causes[cause], place).key,
             # The number of published causes is public, so this choice costs nothing.
-            adds, classes = adds[:0], classes[:0]
-        drops = alarm * self._alone[:, 0] - units * self._alone[:, 1]
-        return Gains(adds, classes, keys, drops, [cause.key for cause in self.causes])
+            may_add=len(causes) < self.cls.limit,
+        )
 
     def named(self, key: bytes) -> Hypothesis:
         """Return the rule after the move of a key."""
+        if key.startswith(REPLACE):
+            old, new = map(cause_from_key, replaced(key))
+            return any_of([*(other for other in self.causes if other != old), new])
         move, cause = key[:1], cause_from_key(key[1:])
         others = [other for other in self.causes if other != cause]
         return any_of([*others, cause] if move == ADD else others)
 
     def restart(self, number: int, rule: Hypothesis) -> None:
-        """Begin an epoch; with a new rule, also a window."""
+        """Begin an epoch; with a new rule, its window is short again."""
         if causes_of(rule) != self.causes:
-            # The window's cells are those of the old causes: it ends with them.
-            self.end_window(number)
             self._set_rule(rule)
+            self.known = self.known.with_values(_values_of(self.causes))
             self._window_length = self.plan.evidence_every
-            self._begin_window()
         # Also when nothing was drawn: counts that survive a draw are read twice (Theorem 15).
-        self._begin_epoch()
+        self._begin_epoch(number)
+        self._begin_window()
 
     def pass_due(self, number: int) -> None:
         """Release counts where a window ends."""
         if self.gate.gate is None:
             self._end_first_window(number)
-        else:
-            self.end_window(number)
+            return
+        self.end_window(number)
+        # Noise adds up over windows: fewer and longer ones, the longer a rule stands.
+        longest = max(self.plan.horizon // FEWEST_WINDOWS, self.plan.evidence_every)
+        self._window_length = at_checks(min(2 * self._window_length, longest))
+        self._set_due()
 
     def _end_first_window(self, number: int) -> None:
         negatives, positives = self.gate.release_first(self._cells.ravel())
         scale = float(self.gate.first_scale)
-        self.windows.append(Window(1, number, (), (negatives,), (positives,), scale))
-        self.min_rate = auto_min_rate(negatives, positives)
-        base = rate_of(positives, negatives + positives)
-        self.gate.begin(self.plan.cost_of(self.min_rate), base)
+        if self.cls.undeclared:
+            found = map(decode, self.gate.discover(self._values_named))
+            self.known = self.known.with_values(_by_column(found))
+            self._values_named.clear()
+        self.beat.begin(float(rate_of(positives, negatives + positives)))
+        first = self.plan.base_rounds
+        to_beat = rate_of_odds(self.beat.cost)
+        self.windows.append(Window(1, first, (), (negatives,), (positives,), scale, (), to_beat))
         self._window_start = number
+        self._begin_epoch(number)
         self._begin_window()
 
     def end_window(self, number: int) -> None:
@@ -198,12 +270,10 @@ class CauseCounts(EpochState):
                 tuple(counts[1::2]),
                 float(self.gate.evidence.scale),
                 tuple(zip(self._outcomes, named, strict=True)),
+                rate_of_odds(self.beat.cost),
             )
         )
         self._window_start = number
-        # Noise adds up over windows: fewer and longer ones, the longer a rule stands.
-        longest = max(self.plan.horizon // FEWEST_WINDOWS, self.plan.evidence_every)
-        self._window_length = at_checks(min(2 * self._window_length, longest))
         self._begin_window()
 
     def get_state(self) -> StateData:
@@ -211,12 +281,16 @@ class CauseCounts(EpochState):
         return {
             "rows": self.rows.get_state(),
             "missed": self.missed,
-            "alone": self._alone.tolist(),
+            "alone": self._alone.tolist() if self.gate.gate else [],
+            "narrower": [counts.tolist() for counts in self._narrower] if self.gate.gate else [],
+            "votes": {vote.hex(): count for vote, count in self._values_named.items()},
+            "known": [[name, *map(to_json, some)] for name, some in self.known.values.items()],
+            "beat": self.beat.to_json(),
             "cells": self._cells.tolist(),
             "named": self._rest_named.tolist(),
+            "epoch": self._epoch_start,
             "window": [self._window_start, self._window_length],
             "windows": [window.to_json() for window in self.windows],
-            "min_rate": None if self.min_rate is None else str(self.min_rate),
         }
 
     def unsaved(self) -> ChangedState:
@@ -230,10 +304,37 @@ class CauseCounts(EpochState):
         self.rows.load_state(live["rows"], parts)
         self._set_rule(rules[-1][1])
         self.missed = live["missed"]
-        self._alone = np.array(live["alone"], dtype=np.int64).reshape(len(self.causes), 2)
-        self._cells = np.array(live["cells"], dtype=np.int64).reshape(len(self.causes) + 1, 2)
-        self._rest_named = np.array(live["named"], dtype=np.int64)
+        known = {name: map(from_json, some) for name, *some in live["known"]}
+        self.known, self._values_named = KnownKeys(self.cls, known), Counter()
+        self._values_named.update(
+            {bytes.fromhex(vote): count for vote, count in live["votes"].items()}
+        )
+        self.beat.load(live["beat"])
+        self._alone = _pairs(live["alone"])
+        self._slots = [self.known.narrower(cause) for cause in self.causes]
+        self._narrower = [_pairs(counts) for counts in live["narrower"]]
+        if self.gate.terms is not None:
+            self.costs = weights_of(self.beat.cost, self.gate.terms.swing, self.plan.units)
+        self._cells, self._rest_named = _pairs(live["cells"]), np.array(live["named"], np.int64)
+        self._epoch_start = live["epoch"]
         self._window_start, self._window_length = live["window"]
         self._set_due()
         self.windows = [window_from_json(window) for window in live["windows"]]
-        self.min_rate = None if live["min_rate"] is None else Fraction(live["min_rate"])
+
+
+def _pairs(counts: list[list[int]]) -> Counts:
+    return np.array(counts, dtype=np.int64).reshape(-1, 2)
+
+
+def _by_column(pairs: Iterable[Any]) -> dict[str, list[Plain]]:
+    """Return values by their column, of pairs of column and value."""
+    found: dict[str, list[Plain]] = {}
+    for name, value in pairs:
+        found.setdefault(name, []).append(value)
+    return found
+
+
+def _values_of(causes: Iterable[Cause]) -> dict[str, list[Plain]]:
+    """Return the values, and the outcomes, that causes name: they are published."""
+    pairs = [(c.column, c.value) for cause in causes for c in cause.conditions if not c.is_range]
+    return _by_column(pairs + [(OUTCOME, c.outcome) for c in causes if c.outcome is not None])

@@ -11,7 +11,6 @@ Where labels have several values, such as `ok`, `timeout` and `crash`, the class
 normal (`Causes(columns, normal=["ok"])`), and a cause says which outcome it is of.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
@@ -31,6 +30,7 @@ from littlestone._learners.evidence import (
 )
 from littlestone._learners.outcomes import predicted_labels, read_outcome
 from littlestone._learners.plan_table import CHANGE_COST, given_plan
+from littlestone._learners.rate_to_beat import FOLLOW, Baseline, rate_of_odds
 from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
 from littlestone._privacy.accounting import Unit
@@ -46,7 +46,7 @@ class PrivateCauses(PrivateLearner):
     """Learn privately which causes raise the rate of positives. Forward only.
 
     Requires: nothing of the stream. Promises: `guarantee`, for everything public (`hypothesis`,
-    `releases`, `min_rate`, `evidence`), for every stream, also an adaptive one; the same rules
+    `releases`, `rate_to_beat`, `evidence`), for every stream, also an adaptive one; the same rules
     however the rounds are batched.
 
     Parameters
@@ -58,7 +58,9 @@ class PrivateCauses(PrivateLearner):
     horizon : int, optional
         The number of rounds after which the last rule stands; not needed with a plan.
     min_rate : Real or "auto"
-        The positive rate above which a cause is worth publishing; see `CausesPlan.practical`.
+        The positive rate that a cause has to beat at least; see `CausesPlan.practical`.
+    baseline : {"follow", "fixed"}
+        Whether the rate to beat follows the stream, or stays what it was at first.
     change_cost : Real
         How many missed positives one published change of rule is worth; see `CausesPlan.margin`.
     unit : {"event", "user"}
@@ -107,6 +109,7 @@ class PrivateCauses(PrivateLearner):
         horizon: int | None = None,
         *,
         min_rate: Real | str = AUTO,
+        baseline: Baseline = FOLLOW,
         change_cost: Real = CHANGE_COST,
         unit: Unit = "event",
         cap: int | None = None,
@@ -119,7 +122,13 @@ class PrivateCauses(PrivateLearner):
         # Only rows are remote, and they bring their own: here the cluster is merely reached.
         engine_of(engine).connected()
         needed = {"epsilon": epsilon, "delta": delta, "horizon": horizon}
-        options = {"min_rate": min_rate, "change_cost": change_cost, "unit": unit, "cap": cap}
+        options = {
+            "min_rate": min_rate,
+            "baseline": baseline,
+            "change_cost": change_cost,
+            "unit": unit,
+            "cap": cap,
+        }
         plan = given_plan(CausesPlan, cls, plan, needed, **options)
         if not isinstance(cls, Causes) or repr(cls) != plan.made_for:
             raise BadParameter(f"the plan was made for {plan.made_for}, not for {cls!r}")
@@ -155,10 +164,10 @@ class PrivateCauses(PrivateLearner):
         return predicted_labels(self.cls, self.hypothesis, readable_batch(self.cls, X))
 
     @property
-    def min_rate(self) -> float | None:
-        """Return the rate above which causes are published; None before "auto" has found it."""
-        min_rate = self._counts.min_rate
-        return None if min_rate is None else float(min_rate)
+    def rate_to_beat(self) -> float | None:
+        """Return the rate that a cause has to beat now; None before the first window has ended."""
+        cost = self._counts.beat.cost
+        return rate_of_odds(cost) if cost else None
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -183,7 +192,7 @@ class PrivateCauses(PrivateLearner):
         """Draw the evidence: the rate of each standing cause beside the base rate. Public.
 
         A bar is the positive rate of a cause, with its interval of 95 %; the grey bar below it is
-        the rate of the events that no published cause matches; a dashed line is `min_rate`. The
+        the rate of the events that no published cause matches; a dashed line is the rate to beat. The
         private curve of mistakes is `plot_private`.
 
         Parameters
@@ -199,10 +208,10 @@ class PrivateCauses(PrivateLearner):
         """
         found = summarize_causes(self.releases, self.evidence)
         bars = [one.bar for one in found if one.standing]
-        ax = plot_rates(bars, ax, min_rate=self.min_rate)
+        ax = plot_rates(bars, ax, min_rate=self.rate_to_beat)
         title = "Public: rates estimated from private counts"
         ax.set_title(title, loc="left", color=INK, fontsize=LETTERS + 1)
-        ax.set_xlabel("positive rate (grey: of all other events; dashed: min_rate)")
+        ax.set_xlabel("positive rate (grey: of all other events; dashed: rate to beat)")
         return ax
 
     def end_window(self) -> None:
@@ -217,13 +226,14 @@ class PrivateCauses(PrivateLearner):
 
 
 def _mechanism(plan: CausesPlan, noise: Noise) -> CausesMechanism:
-    """Return the mechanisms of a plan; with a `min_rate` to be found, the gate begins later."""
+    """Return the mechanisms of a plan; where there is a first window, the gate begins after it."""
     return CausesMechanism(
         noise,
         per_round=plan.per_round,
         epsilon_evidence=plan.epsilon_evidence,
-        gate=partial(plan.gate, noise),
-        cost=None if plan.min_rate == AUTO else plan.cost_of(plan.given_rate),
+        draw=plan.draw,
+        check_every=plan.check_every,
+        units=plan.units,
         unit=plan.unit,
         cap=plan.cap,
     )

@@ -10,18 +10,16 @@ more of the loss is taken for base rate, and the counts begin anew.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import NamedTuple, get_args
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._hypotheses.causes import Cause
 from littlestone._learners.evidence import Window, rate_of
+from littlestone._learners.known import KnownKeys
 from littlestone._learners.plan_table import (
     AUTO_RATE,
     CHANGE_COST,
@@ -34,30 +32,49 @@ from littlestone._learners.plan_table import (
     planned_epsilon,
     planned_horizon,
 )
+from littlestone._learners.rate_to_beat import (
+    FOLLOW,
+    LEAST_RATE,
+    Baseline,
+    RateToBeat,
+    odds,
+    rate_of_odds,
+    weights_of,
+)
 from littlestone._privacy.accounting import Cost, Unit
-from littlestone._privacy.causes import CausesSchedule, Gains, SparseExponential
-from littlestone._privacy.gates import Gate
-from littlestone._privacy.noise import Noise
+from littlestone._privacy.causes import UNITS, EpochTerms, Known, SparseExponential, Threshold
 from littlestone._privacy.parameters import BadParameter, Real, enclose_exp, whole
 from littlestone.errors import BadClass
 
 AUTO = AUTO_RATE
 # The share of epsilon that the evidence has.
 EVIDENCE_SHARE = Fraction(1, 10)
-# The rounds of the first window at most, and as a share of the horizon.
+# The rounds of the first window at most, and as a share of the horizon; and of these the ones that
+# find the base rate, at least and as a share, where the others look for values.
 FIRST_ROUNDS, FIRST_SHARE = 2000, Fraction(1, 20)
-# "auto" is twice the base rate, within these limits, in thousandths.
-LIFT, LEAST_RATE, MOST_RATE = 2, Fraction(1, 50), Fraction(1, 2)
+BASE_ROUNDS, BASE_SHARE = 400, 5
 # The prior of a pattern falls with its width.
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
-# A drop must gain so many missed positives to weigh as much as nothing.
-DROP_PENALTY = 10
+# What all known patterns weigh that no row lists, beside nothing: a draw names one so often.
+KNOWN_WEIGHT = Fraction(1, 2000)
+# The largest number of known patterns that has a number of 64 bits.
+MOST_KNOWN = 1 << 62
+# A drop must gain so many missed positives to weigh as much as nothing. To replace a cause by a
+# narrower one is never easier than to drop it: else one that matches nothing takes the place of a
+# cause that was repaired.
+DROP_PENALTY, REPLACE_PENALTY, REPLACE_WEIGHT = 10, 10, Fraction(1, 10)
+# The largest rate of a draw. Beyond, what a draw needs falls below what chance gives, and more of
+# epsilon would make the causes worse.
+LARGEST_RATE = Fraction(1, 2)
+# An epoch is planned for a cost of false alarms so many times as large as before.
+HEADROOM = 1.25
+LEAST_HEAD = 0.1
 # How many changes are free that did not pay: after them a new cause has to gain more
 # (`CausesPlan.margin`).
 FREE_CHANGES = 2
 # The loss at which the monitor fires, in thresholds, after 0, 1, 2, ... refusals in a row, if all
 # of it is base rate: where false alarms are cheap, and where they cost as much as a miss;
-# geometric means between. Cheap ones go with a low min_rate, and there with a base rate: begin
+# geometric means between. Cheap ones go with a low rate to beat, and there with a base rate: begin
 # higher. Where the first draw is likely to succeed a second one costs little, so that a refusal by
 # chance does not multiply the regret; from there on steps are large, because each refused epoch is
 # lost. `bench causes --fixed` measures it.
@@ -93,10 +110,17 @@ class CausesPlan(PlanTable):
         The number of rounds.
     pattern_counts : str
         How many patterns of each width a row lists at most, separated by spaces.
+    known_counts : str
+        How many patterns of each width are known before any row, separated by spaces.
     min_rate : str
-        The positive rate above which a cause is worth publishing, exactly; or "auto".
+        The positive rate that a cause has to beat at least, exactly; or "auto".
+    baseline : {"follow", "fixed"}
+        Whether the rate to beat follows the stream, or stays what it was at first.
     first_window : int
-        The rounds of the first window, from which "auto" finds the rate; 0 with a given rate.
+        The rounds of the first window, which finds the base rate and common values; 0 with a given
+        rate.
+    base_rounds : int
+        The rounds of the first window that find the base rate; the others look for values.
     evidence_share : Fraction
         The share of epsilon that the evidence has.
     check_every : int
@@ -115,8 +139,8 @@ class CausesPlan(PlanTable):
     Examples
     --------
     >>> plan = CausesPlan.practical(Causes(["version", "country"]), 1, 1e-7, 100_000, min_rate=0.1)
-    >>> plan.cost_of(plan.given_rate), round(plan.threshold(Fraction(1, 9)))
-    (Fraction(1, 9), 50)
+    >>> plan.first_window, round(plan.threshold(plan.terms(1 / 9)))
+    (0, 51)
     """
 
     made_for: str
@@ -124,8 +148,11 @@ class CausesPlan(PlanTable):
     delta: Fraction
     horizon: int
     pattern_counts: str
+    known_counts: str
     min_rate: str
+    baseline: Baseline
     first_window: int
+    base_rounds: int
     evidence_share: Fraction
     check_every: int
     longest_epoch: int
@@ -135,6 +162,8 @@ class CausesPlan(PlanTable):
     cap: int | None = None
 
     expected_mistakes = None
+    # Costs and weights are whole numbers of so many to one.
+    units = UNITS
 
     def __post_init__(self) -> None:
         self._check_fields(
@@ -153,6 +182,9 @@ class CausesPlan(PlanTable):
             raise BadParameter(f"min_rate is a fraction of at most {THOUSANDTHS}ths, or 'auto'")
         if (self.min_rate == AUTO) != (whole(self.first_window, "first_window", least=0) > 0):
             raise BadParameter("min_rate='auto' has a first window, and a given rate has none")
+        if not 0 <= self.base_rounds <= self.first_window:
+            raise BadParameter("the base rate is found in rounds of the first window")
+        checked_baseline(self.baseline)
 
     @classmethod
     def practical(
@@ -163,6 +195,7 @@ class CausesPlan(PlanTable):
         horizon: int,
         *,
         min_rate: Real | str = AUTO,
+        baseline: Baseline = FOLLOW,
         change_cost: Real = CHANGE_COST,
         unit: Unit = "event",
         cap: int | None = None,
@@ -178,8 +211,11 @@ class CausesPlan(PlanTable):
         horizon : int
             The number of rounds.
         min_rate : Real or "auto"
-            The positive rate above which a cause is worth publishing, above 0 and at most 1/2.
-            "auto" takes twice the base rate of a first window, between 2 % and 50 %.
+            The positive rate that a cause has to beat at least, above 0 and below 1. "auto" begins
+            with twice the odds of a first window, and at least 2 %.
+        baseline : {"follow", "fixed"}
+            Whether the rate to beat follows the stream (docs/causes.md): about twice the odds of
+            the rows that no published cause matches. "fixed" keeps what it was at first.
         change_cost : Real
             How many missed positives one published change of rule is worth; 0 publishes every
             cause that pays, however briefly.
@@ -202,6 +238,9 @@ class CausesPlan(PlanTable):
         exact, length = planned_epsilon(epsilon, rounds, "a cap"), planned_horizon(horizon)
         given = checked_min_rate(min_rate)
         first = min(FIRST_ROUNDS, math.ceil(length * FIRST_SHARE)) if given == AUTO else 0
+        first = at_checks(first)
+        base = max(first // BASE_SHARE, min(first, BASE_ROUNDS)) if causes.undeclared else first
+        known = KnownKeys(causes, causes.values).counts
         longest = max(length // FEWEST_WINDOWS, SHORTEST_WINDOW)
         return cls(
             made_for=repr(causes),
@@ -209,8 +248,11 @@ class CausesPlan(PlanTable):
             delta=planned_delta(delta),
             horizon=length,
             pattern_counts=" ".join(map(str, causes.pattern_counts)),
+            known_counts=" ".join(map(str, known)),
             min_rate=given,
-            first_window=at_checks(first),
+            baseline=baseline,
+            first_window=first,
+            base_rounds=base,
             evidence_share=EVIDENCE_SHARE,
             check_every=CHECK_EVERY,
             longest_epoch=LONGEST_EPOCH,
@@ -247,47 +289,87 @@ class CausesPlan(PlanTable):
         total = sum(share * count for share, count in zip(PRIOR, counts, strict=False))
         return tuple(share / total for share in PRIOR[: len(counts)])
 
-    def cost_of(self, min_rate: Fraction) -> Fraction:
-        """Return the cost of a false alarm for a `min_rate`."""
-        return min_rate / (1 - min_rate)
+    def known(self, counts: Sequence[int]) -> tuple[Known, ...]:
+        """Return how many patterns of each width are drawn as known ones, and what each weighs.
 
-    def rate(self, cost: Fraction) -> Fraction:
-        """Return the rate of the draw for a cost of false alarms.
-
-        It makes the threshold least: (nats of evidence) / rate + (noise allowed) / epsilon_monitor.
+        A pattern of one condition weighs no less than one of two would: else wide ones, of which
+        there are few, would be named in place of the narrow ones that they contain.
         """
+        total = sum(PRIOR[: len(counts)])
+        pairs = counts[min(1, len(counts) - 1)]
+        found = []
+        for count, share, prior in zip(counts, PRIOR, self.prior, strict=False):
+            weight = KNOWN_WEIGHT * share / total / max(count, pairs, 1)
+            # As unknown ones they may weigh more.
+            drawn = 0 < count <= MOST_KNOWN and weight > self.per_round.delta * prior
+            found.append(Known(count, weight) if drawn else Known(0, Fraction(1)))
+        return tuple(found)
+
+    def terms(self, cost: float, counts: Sequence[int] = (), margin: int = 0) -> EpochTerms:
+        """Return what is chosen for an epoch: how epsilon is divided, and what is known.
+
+        The rate of the draw makes the threshold least: (nats of evidence) / rate + (noise allowed)
+        / epsilon of the monitor.
+
+        Parameters
+        ----------
+        cost : float
+            The odds to beat before the epoch: what a false alarm costs.
+        counts : sequence of int
+            How many patterns of each width are known.
+        margin : int
+            What a cause has to gain beyond what it usually takes.
+        """
+        known = self.known(counts)
+        least = min(cost, 1 / cost)
+        if self.baseline == FOLLOW:
+            # The cost of this epoch is found at its end, and may be larger.
+            within = min(HEADROOM * cost, 1 / cost)
+            least = 1.0 if cost < 1 < HEADROOM * cost else min(max(within, LEAST_HEAD), 1.0)
+        swing = 1 + Fraction(math.ceil(least * THOUSANDTHS), THOUSANDTHS)
         epsilon = self.per_round.epsilon - self.epsilon_evidence
         # A constant rational near the square root that minimises the sum.
-        ratio = math.sqrt(float(1 + cost) * MONITOR_MARGIN / self._nats(1))
-        best = epsilon / (1 + cost + Fraction(round(1024 * ratio), 1024))
-        return min(epsilon / 2, best)
+        ratio = math.sqrt(float(swing) * MONITOR_MARGIN / self._nats(known, 1))
+        best = epsilon / (swing + Fraction(round(1024 * ratio), 1024))
+        rate = min(epsilon / 2, best, LARGEST_RATE)
+        return EpochTerms(epsilon - swing * rate, rate, swing, known, margin)
 
-    def _nats(self, width: int) -> float:
+    def _nats(self, known: Sequence[Known], width: int) -> float:
         """Return the logarithm of what the gain of a cause has to outweigh, with a margin."""
-        return DRAW_MARGIN - math.log(float(self.per_round.delta * self.prior[width - 1]))
+        weight = self.per_round.delta * self.prior[width - 1]
+        if len(known) >= width and known[width - 1].keys:
+            weight = max(weight, known[width - 1].weight)
+        return DRAW_MARGIN - math.log(float(weight))
 
-    def epsilon_monitor(self, cost: Fraction) -> Fraction:
-        """Return the monitor's epsilon for a cost of false alarms: what the draw leaves."""
-        epsilon = self.per_round.epsilon - self.epsilon_evidence
-        return epsilon - (1 + cost) * self.rate(cost)
-
-    def needed(self, cost: Fraction, width: int = 1) -> float:
+    def needed(self, terms: EpochTerms, width: int = 1) -> float:
         """Return the gain, in missed positives, with which a cause is usually drawn.
 
         Parameters
         ----------
-        cost : Fraction
-            The cost of a false alarm.
+        terms : EpochTerms
+            What was chosen for the epoch.
         width : int
             The conditions of the cause.
         """
-        return 1 + self._nats(width) / float(self.rate(cost))
+        return 1 + self._nats(terms.known, width) / float(terms.rate)
 
-    def threshold(self, cost: Fraction) -> float:
+    def threshold(self, terms: EpochTerms) -> float:
         """Return the loss above that of the base rate at which the monitor fires, before noise."""
-        return self.needed(cost) + MONITOR_MARGIN / float(self.epsilon_monitor(cost))
+        return self.needed(terms) + MONITOR_MARGIN / float(terms.monitor)
 
-    def margin(self, windows: Iterable[Window], standing: Collection[Cause], cost: Fraction) -> int:
+    def draw(self, terms: EpochTerms) -> SparseExponential:
+        """Return the draw of an epoch."""
+        return SparseExponential(
+            terms,
+            delta=self.per_round.delta,
+            prior=self.prior,
+            units=self.units,
+            drop_penalty=DROP_PENALTY,
+            replace_weight=REPLACE_WEIGHT,
+            replace_penalty=REPLACE_PENALTY,
+        )
+
+    def margin(self, windows: Iterable[Window], standing: Collection[Cause]) -> int:
         """Return how many missed positives a new cause has to gain beyond what it usually takes.
 
         Each cause that was dropped has cost two changes, and has saved what its released counts
@@ -306,118 +388,98 @@ class CausesPlan(PlanTable):
             All counts that were released (public).
         standing : collection of Cause
             The causes that are published now.
-        cost : Fraction
-            The cost of a false alarm.
         """
         full = FREE_CHANGES * self.change_cost
         allowance = full
-        saved: dict[Cause, Fraction] = {}
+        saved: dict[Cause, float] = {}
 
-        def charge(gone: Iterable[Cause]) -> None:
+        def charge(now: Collection[Cause]) -> None:
             nonlocal allowance
-            for cause in gone:
-                allowance += math.floor(saved.pop(cause)) - 2 * self.change_cost
+            for cause in [cause for cause in saved if cause not in now]:
+                # A cause that a narrower one has replaced is one change, and not two.
+                changes = 1 if any(map(cause.contains, now)) else 2
+                allowance += math.floor(saved.pop(cause)) - changes * self.change_cost
             allowance = min(full, allowance)
 
         for window in windows:
-            charge([cause for cause in saved if cause not in window.causes])
+            charge(window.causes)
+            cost = odds(window.to_beat)
             others = rate_of(window.positives[-1], window.negatives[-1] + window.positives[-1])
             for place, cause in enumerate(window.causes):
                 no, yes = window.negatives[place], window.positives[place]
                 # Not below zero: `others` may be nearly all noise, where a cause matches most rows.
-                beyond = max(Fraction(0), yes - others * (yes + no))
-                gain = min(yes - cost * no, beyond)
-                saved[cause] = saved.get(cause, Fraction(0)) + gain
-        charge([cause for cause in saved if cause not in standing])
+                beyond = max(0.0, yes - float(others) * (yes + no))
+                saved[cause] = saved.get(cause, 0.0) + min(yes - cost * no, beyond)
+        charge(standing)
         # Without a cost every change is free, also one that loses.
         return max(0, math.ceil(-allowance)) if self.change_cost else 0
 
-    def slack(self, cost: Fraction, refusals: int, known: bool) -> float:
+    def slack(self, cost: float, refusals: int, known: bool) -> float:
         """Return how many times the threshold the loss may be, if all of it is base rate.
 
         Parameters
         ----------
-        cost : Fraction
-            The cost of a false alarm. Where it is 1, a cause is right most of the time.
+        cost : float
+            The odds to beat. Where they are 1, a cause is right most of the time.
         refusals : int
             How often in a row nothing was drawn.
         known : bool
             Whether the base rate is known.
         """
-        c, place = float(cost), min(refusals, len(SLACK_CHEAP) - 1)
+        c, place = min(cost, 1 / cost), min(refusals, len(SLACK_CHEAP) - 1)
         slack = [float(x ** (1 - c) * y**c) for x, y in zip(SLACK_CHEAP, SLACK_EQUAL, strict=True)]
         start = KNOWN_BASE / slack[0] if known else 1.0
         return min(start * slack[place], MOST_SLACK)
 
-    def gate(self, noise: Noise, cost: Fraction, base: Fraction = Fraction(0)) -> Gate[Gains]:
-        """Return the gate for a cost of false alarms.
+    def limit(
+        self, terms: EpochTerms, beat: RateToBeat, refusals: int, loss_rate: Fraction
+    ) -> Threshold:
+        """Return the threshold of an epoch, in units.
 
         Parameters
         ----------
-        noise : Noise
-            Where all noise is drawn.
-        cost : Fraction
-            The cost of a false alarm.
-        base : Fraction
-            The positive rate of the first window; 0 if it is unknown.
+        terms : EpochTerms
+            What was chosen for the epoch.
+        beat : RateToBeat
+            The rate to beat before it, and the base rate.
+        refusals : int
+            How often in a row nothing was drawn.
+        loss_rate : Fraction
+            What a round has cost when the monitor fired in vain; 0 if it has not.
         """
-        units, least = cost.denominator, self.threshold(cost)
-
-        @lru_cache(maxsize=16)
-        def line(refusals: int, rate: Fraction, margin: int) -> tuple[int, float, float | None]:
-            """Return the largest threshold, and the line by age below it, if there is one."""
-            slack = self.slack(cost, refusals, known=base > 0)
-            # A cause has to gain the margin too, so it must have the time to.
-            level = least + margin
-            most = math.ceil(units * level * slack)
-            expected = max(float(rate), float(units * base))
-            # A stream whose losses come at the expected rate fires at `most`, one whose losses
-            # have become more frequent sooner.
-            slope = (1 - 1 / slack) * expected if expected else None
-            return most, BURST * units * level, slope
-
-        def threshold(age: Any, refusals: int, rate: Fraction, margin: int) -> Any:
-            most, start, slope = line(refusals, rate, margin)
-            if slope is None:
-                return most
-            return np.minimum(most, np.ceil(start + slope * age).astype(np.int64))
-
-        schedule = CausesSchedule(threshold, self.longest_epoch)
-        return Gate(
-            noise,
-            epsilon=self.epsilon_monitor(cost),
-            schedule=schedule,
-            draw=SparseExponential(
-                rate=self.rate(cost),
-                delta=self.per_round.delta,
-                prior=self.prior,
-                alarm=cost,
-                drop_penalty=DROP_PENALTY,
-                margin=lambda: schedule.margin,
-            ),
-            check_every=self.check_every,
-            largest_loss=units,
-        )
+        slack = self.slack(beat.cost, refusals, known=self.first_window > 0)
+        # A cause has to gain the margin too, so it must have the time to.
+        level = self.units * (self.threshold(terms) + terms.margin)
+        missed = weights_of(beat.cost, terms.swing, self.units).positive
+        expected = max(float(loss_rate), beat.base * missed)
+        # A stream whose losses come at the expected rate fires at the most, one whose losses
+        # have become more frequent sooner.
+        slope = (1 - 1 / slack) * expected if expected else None
+        return Threshold(math.ceil(level * slack), BURST * level, slope)
 
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
-        cost, auto = self.cost_of(self.given_rate), self.min_rate == AUTO
+        cost, auto = odds(float(self.given_rate)), self.min_rate == AUTO
+        terms = self.terms(cost, list(map(int, self.known_counts.split())))
+        follows = self.baseline == FOLLOW
+        least = f"{float(self.given_rate):.1%} at least"
         if auto:
-            between = f"{float(LEAST_RATE):.0%} to {float(MOST_RATE):.0%}"
-            why = f"from the first {self.first_window:,} rounds, which nothing else reads"
-            yield "min_rate", f"auto: {LIFT} x base rate, {between}", why
+            why = f"twice the odds of the first {self.base_rounds:,} rounds"
+            yield "rate to beat", least, f"{why}, then it follows the stream" if follows else why
         else:
-            yield "min_rate", f"{float(self.given_rate):.1%}", "causes above are published"
-        of = f"{float(cost):.4g} of a missed positive{' or more' if auto else ''}"
-        yield "cost of a false alarm", of, "min_rate / (1 - min_rate)"
+            why = "it follows the stream above that" if follows else "as given"
+            yield "rate to beat", least if follows else f"{float(self.given_rate):.1%}", why
+        if self.first_window > self.base_rounds:
+            rounds = self.first_window - self.base_rounds
+            yield "known values", "those that stand out", f"in {rounds:,} more of the first rounds"
         spent = f"epsilon {float(self.epsilon_evidence):.4g}"
         yield "evidence's budget", spent, "once, for all windows"
         yield (
             "monitor and draws",
             f"epsilon {float(self.per_round.epsilon - self.epsilon_evidence):.4g} together",
-            f"monitor {float(self.epsilon_monitor(cost)):.4g}, "
-            f"rate of the draw {float(self.rate(cost)):.4g}; releases are unlimited",
+            f"monitor {float(terms.monitor):.4g}, rate of the draw {float(terms.rate):.4g}, at the "
+            "least rate to beat; releases are unlimited",
         )
-        above = f"loss above the base rate's >= {self.threshold(cost):.0f}"
+        above = f"loss above the base rate's >= {self.threshold(terms):.0f}"
         yield "monitor", above, "the threshold rises each time a draw finds nothing"
         yield (
             "change cost",
@@ -436,11 +498,10 @@ class CausesPlan(PlanTable):
         )
 
 
-def auto_min_rate(negatives: int, positives: int) -> Fraction:
-    """Return the `min_rate` for the noisy counts of the first window: twice the base rate."""
-    doubled = LIFT * rate_of(positives, negatives + positives)
-    rounded = Fraction(math.ceil(doubled * THOUSANDTHS), THOUSANDTHS)
-    return min(max(rounded, LEAST_RATE), MOST_RATE)
+def checked_baseline(baseline: str) -> None:
+    """Raise `BadParameter` unless it is one."""
+    if baseline not in get_args(Baseline):
+        raise BadParameter(f"baseline is 'follow' or 'fixed', not {baseline!r}")
 
 
 class CauseForecast(NamedTuple):
@@ -470,16 +531,15 @@ def forecast(
         raise BadParameter(f"base is at least 0 and below 1, not {base:g}: it is a rate")
     if not 1 <= width <= len(plan.prior):
         raise BadParameter(f"a cause of this class has 1 to {len(plan.prior)} conditions")
-    min_rate = plan.given_rate
-    if plan.min_rate == AUTO:
-        # The first window counts all rows, those of the cause too if it is there by then.
-        mixed = part * p + (1 - part) * base if share is not None else base
-        doubled = Fraction(math.ceil(LIFT * mixed * THOUSANDTHS), THOUSANDTHS)
-        min_rate = min(max(doubled, LEAST_RATE), MOST_RATE)
-    cost = plan.cost_of(min_rate)
+    # The first window counts all rows, those of the cause too if it is there by then.
+    mixed = part * p + (1 - part) * base if share is not None else base
+    cost = _forecast_cost(plan, base, mixed)
+    terms = plan.terms(cost, list(map(int, plan.known_counts.split())))
+    weights = [weight / plan.units for weight in weights_of(cost, terms.swing, plan.units)]
     # Of one row: what it adds to the loss of publishing nothing, and to the gain of the cause.
-    loss, gain = part * p + (1 - part) * base, part * (p - float(cost) * (1 - p))
-    level, needed = plan.threshold(cost), plan.needed(cost, width)
+    loss = (part * p + (1 - part) * base) * weights[0]
+    gain = part * (p * weights[0] - (1 - p) * weights[1])
+    level, needed = plan.threshold(terms), plan.needed(terms, width)
     rounds, refusals = 0.0, 0
     while True:
         # On a stream that does not change the monitor fires at so many times its threshold.
@@ -490,13 +550,20 @@ def forecast(
             break
         # At the largest threshold the same is tried again and again: luck may still find it.
         if refusals >= len(SLACK_CHEAP):
-            return CauseForecast(float(min_rate), math.inf, None)
+            return CauseForecast(rate_of_odds(cost), math.inf, None)
         refusals += 1
     if share is None:
-        return CauseForecast(float(min_rate), rounds * p, None)
+        return CauseForecast(rate_of_odds(cost), rounds * p, None)
     # The rows of the first window are read for the base rate only.
     rounds += plan.first_window
-    return CauseForecast(float(min_rate), rounds * part * p, rounds)
+    return CauseForecast(rate_of_odds(cost), rounds * part * p, rounds)
+
+
+def _forecast_cost(plan: CausesPlan, base: float, mixed: float) -> float:
+    """Return the odds to beat on a stream that stands still, with a cause or before it."""
+    beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
+    beat.begin(mixed if plan.min_rate == AUTO else 0.0)
+    return beat.clamped(mixed) if plan.baseline == FOLLOW else beat.cost
 
 
 def _checked(value: float, name: str) -> float:

@@ -213,7 +213,7 @@ class TreeVotes(EpochState):
         for rule in self._compared:
             self._counts[rule.key] += len(judged.rows.apply(mistakes, self.cls, rule).number)
 
-    def scores(self) -> Mapping[bytes, int]:
+    def scores(self, number: int, fired: bool) -> Mapping[bytes, int]:
         """Return the votes of each rule, or the mistakes of each known one."""
         if self._schedule.comparing:
             return {rule.key: self._counts[rule.key] for rule in self._compared}

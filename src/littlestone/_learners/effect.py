@@ -9,6 +9,8 @@ and the evidence ever read of a row (docs/guarantee.md, Theorem 15).
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
+from littlestone._privacy.causes import Weights
+
 # Labels are codes: a null round, a normal row, and from 1 on an outcome. Without outcomes, 1 is a
 # positive row.
 NULL, NORMAL = -1, 0
@@ -29,28 +31,36 @@ class Effect(NamedTuple):
     # What it adds to the score of each pattern that it lists: of its own outcome if it is more than
     # 0, of every outcome if it is less.
     add: int = 0
-    # What it adds to the score of dropping the cause of its cell.
+    # What it adds to the score of dropping the cause of its cell, and of replacing that cause by a
+    # narrower one that the row does not list.
     drop: int = 0
 
 
 def effect(
-    listed: Collection[bytes], label: int, causes: Sequence[PublishedCause], units: int, alarm: int
+    listed: Collection[bytes],
+    label: int,
+    causes: Sequence[PublishedCause],
+    costs: Weights,
+    weights: Weights,
 ) -> Effect:
     """Return what a row does, given the published causes.
 
-    A missed positive costs `units`, a false alarm `alarm` of them. A row of an outcome is missed
-    unless a cause of its own outcome matches it.
+    A missed positive and a false alarm have costs for the monitor; a positive and a negative row have
+    weights in the draw. They need not be related. A row of an outcome is missed unless a cause of
+    its own outcome matches it.
     """
     if label == NULL:
         return Effect()
     matching = [place for place, (pattern, _) in enumerate(causes) if pattern in listed]
     if not matching:
-        loss, add = (0, -alarm) if label == NORMAL else (units, units)
-        return Effect(loss, (NOBODY, label), add)
+        if label == NORMAL:
+            return Effect(0, (NOBODY, NORMAL), add=-weights.negative)
+        return Effect(costs.positive, (NOBODY, label), add=weights.positive)
     first, alone = matching[0], len(matching) == 1
     if label == NORMAL:
-        return Effect(alarm, (first, NORMAL), drop=alarm if alone else 0)
+        return Effect(costs.negative, (first, NORMAL), drop=weights.negative if alone else 0)
     told = any(causes[place][1] == label for place in matching)
     # The rate of a cause is that of its own outcome: all other rows that it matches are not.
     cell = first, label if causes[first][1] == label else NORMAL
-    return Effect(0 if told else units, cell, drop=-units if alone and told else 0)
+    loss = 0 if told else costs.positive
+    return Effect(loss, cell, drop=-weights.positive if alone and told else 0)

@@ -1,4 +1,4 @@
-"""Keep the rows of an epoch compactly, and count what every move of the causes learner gains.
+"""Keep the rows of an epoch compactly, and count the rows that list each pattern.
 
 A row lists *patterns*: every and of at most `width` conditions that hold for it. At a firing the
 learner needs, for each pattern of an unmatched positive row, how many unmatched positive and
@@ -99,7 +99,7 @@ class PatternIndex:
     def read(self, batch: Batch, negative: Rows, positive: Rows) -> ColumnsOfRows:
         """Return what an epoch keeps of a batch, each row a function of that row alone."""
         columns = [
-            column_of(batch, name, "value") if ranges is None else _cells(batch, ranges)
+            column_of(batch, name, "value") if ranges is None else cells_of(batch, ranges)
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
         hashed = [
@@ -147,7 +147,7 @@ def _levels(ranges: Ranges) -> Iterator[tuple[Ids, list[Condition]]]:
         yield table, list(by_level[level])
 
 
-def _cells(batch: Batch, ranges: Ranges) -> Column:
+def cells_of(batch: Batch, ranges: Ranges) -> Column:
     """Return the cell of each number of a batch."""
     cells = ranges.cells_of(column_of(batch, ranges.column, "number"))
     return Column(np.arange(ranges.cells, dtype=np.uint32), cells.astype(np.int32))
@@ -210,14 +210,12 @@ class EpochRows:
         if chunk.size:
             self._chunks.append(chunk)
 
-    def gains(
-        self, *, units: int, alarm: int
-    ) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
-        """Return the gain of every active pattern, its prior class, and the patterns."""
+    def counts(self) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
+        """Return, of every active pattern, its negative and positive rows, and its width from 0."""
         values = [list(numbers) for numbers in self._numbers]
         patterns = PatternKeys(self.index, values)
         if not self._chunks:
-            return np.zeros(0, np.int64), np.zeros(0, np.intp), patterns
+            return np.zeros((0, 2), np.int64), np.zeros(0, np.intp), patterns
         positives = np.concatenate([chunk.positives for chunk in self._chunks], axis=1)
         slots = [
             self._slot(slot, positives[place], values[place])
@@ -225,16 +223,16 @@ class EpochRows:
         ]
         # A key is a pattern and an outcome: the outcome is one more number of it.
         ids = [positives[-1] + 1] if self.cls.has_outcomes else []
-        gains, classes = [np.zeros(0, np.int64)], [np.zeros(0, np.intp)]
+        counts, widths = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.intp)]
         for form in self.index.forms:
             chosen = [slots[slot] for slot in form]
             sizes = [*(slot.size for slot in chosen), *(len(values[-1]) for _ in ids)]
-            keys, counts = _distinct([*(slot.positives for slot in chosen), *ids], sizes)
+            keys, listed = _distinct([*(slot.positives for slot in chosen), *ids], sizes)
             # A normal row speaks against its patterns whatever their outcome.
-            gains.append(units * counts - alarm * _count_negatives(keys, chosen))
-            classes.append(np.full(len(keys), len(form) - 1, dtype=np.intp))
+            counts.append(np.stack([_count_negatives(keys, chosen), listed], axis=1))
+            widths.append(np.full(len(keys), len(form) - 1, dtype=np.intp))
             patterns.keys.append(keys)
-        return np.concatenate(gains), np.concatenate(classes), patterns
+        return np.concatenate(counts), np.concatenate(widths), patterns
 
     def _slot(self, slot: int, positives: Ids, values: list[Plain]) -> "_Slot":
         place, table = self.index.slots[slot], self.index.tables[slot]
@@ -311,7 +309,7 @@ class PatternKeys:
     """Return the bytes of active patterns by their index, made when asked for."""
 
     def __init__(self, index: PatternIndex, values: list[list[Plain]]) -> None:
-        self._index, self._values = index, values
+        self._index, self.values = index, values
         # For each form, the numbers of its patterns' conditions.
         self.keys: list[Ids] = []
 
@@ -320,9 +318,9 @@ class PatternKeys:
         for form, keys in zip(self._index.forms, self.keys, strict=True):
             if place < len(keys):
                 numbers = (keys[place] - 1).tolist()
-                outcome = self._values[-1][numbers.pop()] if self._index.cls.has_outcomes else None
+                outcome = self.values[-1][numbers.pop()] if self._index.cls.has_outcomes else None
                 conditions = (
-                    self._index.condition(slot, number, self._values[self._index.slots[slot]])
+                    self._index.condition(slot, number, self.values[self._index.slots[slot]])
                     for slot, number in zip(form, numbers, strict=True)
                 )
                 return Cause(tuple(conditions), outcome)

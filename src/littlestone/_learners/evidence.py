@@ -36,6 +36,8 @@ class Window(NamedTuple):
     positives: tuple[int, ...]
     scale: float
     outcomes: tuple[tuple[Plain, int], ...] = ()
+    # The positive rate that a cause had to beat when the window ended.
+    to_beat: float = 0.5
 
     def to_json(self) -> dict[str, Any]:
         """Return the window as JSON data."""
@@ -331,11 +333,12 @@ class CostSample(NamedTuple):
     nothing: float
 
 
-def costs_of(windows: Iterable[Window], cost: float) -> list[CostSample]:
+def costs_of(windows: Iterable[Window]) -> list[CostSample]:
     """Estimate from released counts what the published rules have cost by the end of each window."""
     published = nothing = 0.0
     found = [CostSample(0, 0.0, 0.0)]
     for window in windows:
+        cost = window.to_beat / (1 - window.to_beat)
         published += window.positives[-1] + cost * sum(window.negatives[:-1])
         nothing += sum(window.positives)
         # The noise may take a sum below 0, which no cost is.

@@ -292,7 +292,10 @@ class ExpertsPlan(PlanTable):
 def checked_rate(min_rate: Real | str) -> Fraction:
     """Return a `min_rate` as an exact fraction, above 0 and at most 1/2; "auto" is 1/2."""
     given = checked_min_rate(min_rate)
-    return EVEN_RATE if given == AUTO_RATE else Fraction(given)
+    rate = EVEN_RATE if given == AUTO_RATE else Fraction(given)
+    if rate > EVEN_RATE:
+        raise BadParameter(f"min_rate of private experts must be at most 0.5, not {min_rate}")
+    return rate
 
 
 def mistakes_to_outweigh(epsilon: float, spread: float) -> int:
@@ -401,7 +404,7 @@ class ExpertScores(EpochState):
         """Count the mistakes of every rule."""
         judged.rows.update(self.counts)
 
-    def scores(self) -> Counts:
+    def scores(self, number: int, fired: bool) -> Counts:
         """Return the score of every rule, and that of staying."""
         return self.counts.ballot
 

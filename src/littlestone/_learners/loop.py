@@ -121,8 +121,8 @@ class EpochState(ABC):
         """Keep what the next draw reads of rounds."""
 
     @abstractmethod
-    def scores(self) -> Any:
-        """Return what the draw reads, of all rounds of the epoch so far."""
+    def scores(self, number: int, fired: bool) -> Any:
+        """Return what the draw after so many rounds reads, of the epoch; it may be by age only."""
 
     @abstractmethod
     def named(self, key: bytes) -> Hypothesis:
@@ -200,9 +200,10 @@ class Loop:
 
         # Called at a draw only. It must not read rounds after its check: they belong to the next
         # epoch (Theorem 7).
-        def scores_at(place: int) -> Any:
-            self._add(judged.before((first + place + 1) * every))
-            return self.state.scores()
+        def scores_at(place: int, fired: bool) -> Any:
+            number = (first + place + 1) * every
+            self._add(judged.before(number))
+            return self.state.scores(number, fired)
 
         step = self.gate.run(losses[:complete], scores_at)
         if step.decision.fired:
@@ -227,7 +228,12 @@ class Loop:
                 self.gather()
         number += 1
         if watched and not number % self._every:
-            fired, key = self.gate.run([self._pending], self._scores).decision
+
+            def scores(place: int, fired: bool) -> Any:
+                self.gather()
+                return state.scores(number, fired)
+
+            fired, key = self.gate.run([self._pending], scores).decision
             if fired:
                 self._end_epoch(number, key)
             self._pending = 0
@@ -269,11 +275,6 @@ class Loop:
     def _add(self, judged: Judged) -> None:
         self._count(judged)
         self.state.add(judged)
-
-    def _scores(self, check: int) -> Any:
-        """Return what a draw after all rounds so far reads."""
-        self.gather()
-        return self.state.scores()
 
     def _sample(self, number: int, last: bool = False) -> None:
         """Offer a sample to the private trace."""

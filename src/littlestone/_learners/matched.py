@@ -7,7 +7,8 @@ draws no noise: it may be computed anywhere, and again after a loss (docs/guaran
 So rows that are on a cluster stay there.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +17,31 @@ import numpy.typing as npt
 from littlestone._classes.causes import Causes
 from littlestone._data.rounds import Numbers, UsableRounds
 from littlestone._hypotheses.causes import Cause, match_counts, own_causes
-from littlestone._hypotheses.values import Mask
+from littlestone._hypotheses.columns import Column
+from littlestone._hypotheses.rows import column_of
+from littlestone._hypotheses.values import Mask, canonical, encode
 from littlestone._learners.epoch_rows import ColumnsOfRows, pattern_index
+from littlestone._learners.known import KnownKeys
 from littlestone._privacy.causes import Counts
 
+# Multiplied with the number of a round: which column it votes in, as if by chance. Public.
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
-def match(cls: Causes, rounds: UsableRounds, causes: Sequence[Cause]) -> "Matched":
+
+class Asked(NamedTuple):
+    """Hold what rows are matched with. Public."""
+
+    causes: tuple[Cause, ...]
+    # What rows of one cause alone are counted by; None if no cause can become narrower.
+    known: KnownKeys | None = None
+    # The round from which each votes for one of its values, and the columns; in a first window.
+    votes_from: int = 0
+    voted: tuple[str, ...] = ()
+
+
+def match(cls: Causes, rounds: UsableRounds, asked: Asked) -> "Matched":
     """Match rounds with causes, and code those that none matches."""
-    size, index, own = len(rounds.number), pattern_index(cls), None
+    size, index, own, causes = len(rounds.number), pattern_index(cls), None, asked.causes
     if causes and size:
         counts, first = match_counts(causes, rounds.batch)
         if cls.has_outcomes:
@@ -36,7 +54,25 @@ def match(cls: Causes, rounds: UsableRounds, causes: Sequence[Cause]) -> "Matche
         np.flatnonzero(unmatched & ~rounds.answers),
         np.flatnonzero(unmatched & rounds.answers),
     )
-    return Matched(rounds.number, rounds.answers, counts, first, rows, own)
+    votes = _votes(rounds, asked) if asked.voted else {}
+    matched = Matched(rounds.number, rounds.answers, counts, first, rows, own, (), votes)
+    if asked.known is None:
+        return matched
+    return matched._replace(lone=asked.known.read(rounds.batch, np.flatnonzero(matched.alone)))
+
+
+def _votes(rounds: UsableRounds, asked: Asked) -> dict[bytes, int]:
+    """Return how many rounds vote for each value: each for one, of a column that its number says."""
+    votes: Counter[bytes] = Counter()
+    # The high bits: low ones would follow the order in which a log is written.
+    column_of_round = (rounds.number.astype(np.uint64) * SPREAD >> np.uint64(33)) % len(asked.voted)
+    voting = rounds.number >= asked.votes_from
+    for place, name in enumerate(asked.voted):
+        rows = np.flatnonzero(voting & (column_of_round == place))
+        column = column_of(rounds.batch, name, "value")[rows]
+        for code, count in zip(*np.unique(column.codes, return_counts=True), strict=True):
+            votes[encode((name, canonical(column.values[code])))] += int(count)
+    return dict(votes)
 
 
 class Matched(NamedTuple):
@@ -49,6 +85,9 @@ class Matched(NamedTuple):
     unmatched: ColumnsOfRows
     # The first cause of a row's own outcome, if causes have outcomes.
     own: npt.NDArray[np.int8] | None = None
+    # The known number of each condition of the rows that speak on one cause alone, slot by slot.
+    lone: tuple[Column, ...] = ()
+    votes: Mapping[bytes, int] = {}
 
     @property
     def size(self) -> int:
@@ -74,6 +113,7 @@ class Matched(NamedTuple):
             self.first[kept],
             self.unmatched.part(kept[unmatched & ~self.answers], kept[unmatched & self.answers]),
             None if self.own is None else self.own[kept],
+            tuple(column[kept[self.alone]] for column in self.lone),
         )
 
     @property
@@ -110,14 +150,35 @@ class Matched(NamedTuple):
         answers = _by_label(self.first[matched], self.answers[matched], causes)
         return np.concatenate([first, total - answers.sum(axis=0)])
 
-    def alone(self, causes: int) -> Counts:
-        """Return the negatives and positives that each cause alone matches."""
+    @property
+    def alone(self) -> Mask:
+        """Return the rows that speak for or against one cause, which alone matches them."""
         alone = self.counts == 1
         if self.own is not None:
             # A positive of another outcome moves no score.
             alone &= self.right == self.answers
-        rows = np.flatnonzero(alone)
+        return np.asarray(alone)
+
+    def on_drops(self, causes: int) -> Counts:
+        """Return the negatives and positives that each cause alone matches."""
+        rows = np.flatnonzero(self.alone)
         return _by_label(self.first[rows], self.answers[rows], causes)
+
+    def on_replaces(self, slots: Sequence[Sequence[tuple[int, int]]]) -> list[Counts]:
+        """Return, of the rows of each cause alone, how many list each of its narrower patterns."""
+        rows = np.flatnonzero(self.alone)
+        first, answers = self.first[rows], self.answers[rows]
+        found = []
+        for cause, narrower in enumerate(slots):
+            own = np.flatnonzero(first == cause)
+            counts = [np.zeros((0, 2), np.int64)]
+            for slot, size in narrower:
+                column = self.lone[slot]
+                numbers = column.values[column.codes[own]]
+                # The first is of rows that list no known condition.
+                counts.append(_by_label(numbers, answers[own], size + 1)[1:])
+            found.append(np.concatenate(counts))
+        return found
 
 
 def _by_label(place: npt.NDArray[Any], labels: Mask, size: int) -> Counts:

@@ -223,23 +223,24 @@ THOUSANDTHS = 1000
 
 
 def checked_min_rate(min_rate: Real | str) -> str:
-    """Return a `min_rate` as text: "auto", or an exact fraction above 0 and at most 1/2."""
+    """Return a `min_rate` as text: "auto", or an exact fraction above 0 and below 1."""
     if min_rate == AUTO_RATE:
         return AUTO_RATE
     try:
         rate = Fraction(str(min_rate)).limit_denominator(THOUSANDTHS)
     except (ValueError, OverflowError, ZeroDivisionError):
         rate = Fraction(0)
-    if not 0 < rate <= Fraction(1, 2):
+    if not 0 < rate < 1:
         raise BadParameter(
-            f"min_rate must be above 0 and at most 0.5, or 'auto', not {min_rate}: it is the "
-            "positive rate above which a cause is worth publishing, or a rule worth predicting"
+            f"min_rate must be above 0 and below 1, or 'auto', not {min_rate}: it is the positive "
+            "rate above which a cause is worth publishing, or a rule worth predicting"
         )
     return str(rate)
 
 
 # Options of learners at these values do not contradict a plan: nobody asked for them.
-DEFAULTS = {"unit": "event", "cap": None, "change_cost": CHANGE_COST, "min_rate": AUTO_RATE}
+DEFAULTS = {"unit": "event", "cap": None, "change_cost": CHANGE_COST, "min_rate": AUTO_RATE,
+            "baseline": "follow"}  # fmt: skip
 AnyPlan = TypeVar("AnyPlan", bound=PlanTable)
 
 

@@ -46,12 +46,16 @@ class MistakesMonitor:
     """
 
     def __init__(self, noise: Noise, *, epsilon: Real, cap: int = 1) -> None:
-        self._noise, self.cost = noise, Cost(positive(epsilon, "epsilon"))
-        self.cap = whole(cap, "cap", least=1)
+        self._noise, self.cap = noise, whole(cap, "cap", least=1)
+        self.checks = self.epoch = self.mistakes = 0
+        self.set_epsilon(epsilon)
+        self._threshold_draw: int | None = None
+
+    def set_epsilon(self, epsilon: Real) -> None:
+        """Set what an epoch costs, before its first check."""
+        self.cost = Cost(positive(epsilon, "epsilon"))
         # Theorem 3, "Users": replacing `cap` rounds one at a time costs `cap` times 1/scale.
         self.threshold_scale = self.query_scale = noise_scale(self.cap / self.cost.epsilon)
-        self.checks = self.epoch = self.mistakes = 0
-        self._threshold_draw: int | None = None
 
     def advance(self, mistakes: Sequence[int] | Gaps, thresholds: Gaps | int) -> int | None:
         """Make checks in a row, up to the first that fires: return which, or None."""
@@ -168,10 +172,20 @@ class Gate(Mechanism, Generic[Scores]):
     # Releases are unlimited.
     exhausted = False
 
-    def run(self, losses: Numbers, scores: Callable[[int], Scores]) -> Step:
-        """Make checks in a row, up to the first that draws. `scores` is called at a draw only.
+    def begin_epoch(self, epsilon: Real, draw: Draw[Scores]) -> None:
+        """Choose the monitor's epsilon and the draw anew, by public numbers alone (Theorem 7)."""
+        if self.epoch_age:
+            raise BadParameter("an epoch is under way: its terms are fixed")
+        # The threshold noise of an epoch is drawn at its first check: none is drawn yet.
+        self.monitor.set_epsilon(epsilon)
+        self.draw = draw
+        vars(self).pop("_identity", None)
 
-        After a draw the caller discards all rounds up to its check.
+    def run(self, losses: Numbers, scores: Callable[[int, bool], Scores]) -> Step:
+        """Make checks in a row, up to the first that draws.
+
+        `scores` is called at a draw only, with its check and whether the monitor has fired. After a
+        draw the caller discards all rounds up to its check.
         """
         # One check is made without arrays, which would take longer than all else.
         counts: Sequence[int] | npt.NDArray[np.int64]
@@ -198,7 +212,8 @@ class Gate(Mechanism, Generic[Scores]):
                 self.window_age += made * self.check_every
                 self.epoch_age += made * self.check_every
                 if fired is not None or aged:
-                    return Step(done, self._end_epoch(scores(done - 1), fired is not None, aged))
+                    read = scores(done - 1, fired is not None)
+                    return Step(done, self._end_epoch(read, fired is not None, aged))
                 self._end_window()
             return Step(len(counts), NO_CHANGE)
 

@@ -643,12 +643,11 @@ MOST_COSTS = 120
 
 
 def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
-    base, least = estimate_base(learner.windows), learner.min_rate
-    costs = [] if least is None else costs_of(learner.windows, least / (1 - least))
+    base, costs = estimate_base(learner.windows), costs_of(learner.windows)
     # A stream that drifts may have any number of windows; the last point is always there.
     some = costs[:: -(-len(costs) // MOST_COSTS) or 1]
     return {
-        "min_rate": least,
+        "rate_to_beat": learner.rate_to_beat,
         "base_rate": base.rate,
         "base_low": base.low if base.rate is not None else None,
         "base_high": base.high if base.rate is not None else None,

@@ -39,7 +39,7 @@ class OneForest(EpochState):
         """Learn rounds (Algorithm 1, from "Choose v_1" to the end of the loop)."""
         judged.rows.update(self.forest)
 
-    def scores(self) -> Mapping[bytes, int]:
+    def scores(self, number: int, fired: bool) -> Mapping[bytes, int]:
         """Return the votes by key."""
         ballot: Mapping[bytes, int] = self.forest.ballot
         return ballot
@@ -90,7 +90,7 @@ class CheckedLoop(Loop):
         """After so many rounds: "Run HistSparse on the list L_t and receive h_t", where due."""
         if number % self._every:
             return
-        fired, key = self.gate.check(self.state.scores())
+        fired, key = self.gate.check(self.state.scores(number, True))
         if key is not None:
             # Some tree votes for the key, since only keys with votes are selected.
             self.rule = self.state.named(key)
