@@ -652,8 +652,11 @@ def _declared(
             raise BadClass(f"values of {name!r}: it is no column of text of the class", "values")
         if isinstance(some, str) or not isinstance(some, Sequence) or not some:
             raise BadClass(f"values of {name!r} are a list of at least one, not {some!r}", "values")
-    return {name: tuple(dict.fromkeys(map(canonical, values[name]))) for name in columns
-            if name in values}  # fmt: skip
+    return {
+        name: tuple(dict.fromkeys(map(canonical, values[name])))
+        for name in columns
+        if isinstance(name, str) and name in values
+    }
 
 
 def _normal_labels(given: object) -> tuple[str, ...]:

@@ -175,7 +175,8 @@ class CauseCounts(EpochState):
     def scores(self, number: int, fired: bool) -> Moves:
         """End the window, find the rate to beat, and return the rows that speak on each move."""
         gate, terms = self.gate.gate, self.gate.terms
-        assert gate is not None and terms is not None
+        assert gate is not None
+        assert terms is not None
         firing = None
         if fired:
             reached = int(gate.schedule.limits(gate.window_age))

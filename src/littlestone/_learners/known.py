@@ -20,7 +20,7 @@ from littlestone._hypotheses.values import Plain, canonical
 from littlestone._learners.epoch_rows import Ids, PatternKeys, cells_of, pattern_index
 
 # Columns and the values of each that are known.
-Values = Mapping[str, Iterable[Plain]]
+Values = Mapping[str, Iterable[object]]
 
 
 class KnownKeys:
@@ -34,7 +34,7 @@ class KnownKeys:
     def with_values(self, values: Values) -> "KnownKeys":
         """Return the keys of which some more values are known; itself, if none is new."""
         new = {
-            name: tuple(value for value in some if value not in self._numbers.get(name, {}))
+            name: [v for v in map(canonical, some) if v not in self._numbers.get(name, {})]
             for name, some in values.items()
         }
         if not any(new.values()):
@@ -158,26 +158,17 @@ class KnownKeys:
 
     def read(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[Column, ...]:
         """Return the known number of each condition of some rows, slot by slot."""
-        columns: dict[int, Column] = {}
+        columns = [
+            column_of(batch, name, "value") if ranges is None else cells_of(batch, ranges)
+            for name, ranges in zip(self._index.names, self._index.ranges, strict=True)
+        ]
         read = []
-        for slot, (place, table) in enumerate(
-            zip(self._index.slots, self._index.tables, strict=True)
-        ):
-            ranges = self._index.ranges[place]
-            if place not in columns:
-                name = self._index.names[place]
-                whole = (
-                    column_of(batch, name, "value") if ranges is None else cells_of(batch, ranges)
-                )
-                columns[place] = whole[rows]
+        for place, table in zip(self._index.slots, self._index.tables, strict=True):
             column = columns[place]
             # Only values that occur: a column may know many more.
-            used, codes = np.unique(column.codes, return_inverse=True)
+            used, codes = np.unique(column.codes[rows], return_inverse=True)
             values = column.values[used]
-            numbers = (
-                self._lookup(self._index.names[place], values.tolist())
-                if table is None
-                else table[values]
-            )
+            name = self._index.names[place]
+            numbers = self._lookup(name, values.tolist()) if table is None else table[values]
             read.append(Column(numbers, codes.astype(np.int32)))
         return tuple(read)

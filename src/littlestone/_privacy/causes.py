@@ -116,8 +116,8 @@ class EpochTerms(NamedTuple):
 def terms_from_json(data: State) -> EpochTerms:
     """Return the terms that `EpochTerms.to_json` wrote."""
     known = tuple(Known(keys, Fraction(weight)) for keys, weight in data["known"])
-    exact = (Fraction(data[name]) for name in ("monitor", "rate", "swing"))
-    return EpochTerms(*exact, known, whole_field(data, "margin"))
+    monitor, rate, swing = (Fraction(data[name]) for name in ("monitor", "rate", "swing"))
+    return EpochTerms(monitor, rate, swing, known, whole_field(data, "margin"))
 
 
 class SparseExponential(Draw[Moves]):
