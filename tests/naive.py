@@ -1,24 +1,24 @@
 """Slow, obvious twins of the fast code, in the shape of the definitions. They are the oracles."""
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 import littlestone as ls
 from checks import check_gate
 from littlestone._data.cells import user_number
-from littlestone._hypotheses.causes import Cause, any_of, cause_from_key, causes_of
-from littlestone._hypotheses.values import canonical
+from littlestone._hypotheses.causes import OUTCOME, Cause, any_of, cause_from_key, causes_of
+from littlestone._hypotheses.values import canonical, decode, encode
 from littlestone._learners.epoch_rows import EpochRows, PatternIndex
+from littlestone._learners.evidence import Window
+from littlestone._learners.rate_to_beat import Firing, RateToBeat, rate_of_odds, weights_of
 from littlestone._learners.tree import Purpose, random_bits
 from littlestone._learners.tuning import fallbacks_of, is_narrower, missing_from
-from littlestone._privacy.causes import ADD, Gains, WindowCounts
-from littlestone._privacy.gates import Gate
+from littlestone._privacy.causes import DROP, REPLACE, CausesMechanism, Moves, replaced
 from littlestone._privacy.noise import Noise
 from littlestone.paper import PaperPlan
 
@@ -301,8 +301,8 @@ class EpochCounts:
     def positives(self) -> list[tuple[object, Any]]:
         return [(x, y) for x, y in self.rows if y is not False]
 
-    def gains(self, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
-        """The gain and the prior class of every pattern that a positive row lists, by key."""
+    def counts(self) -> dict[bytes, tuple[int, int, int]]:
+        """Of every pattern that a positive row lists, its negatives, positives and width from 0."""
         listed = [({cause.key for cause in self.cls.patterns_of(x)}, y) for x, y in self.rows]
         active = {
             Cause(c.conditions, y) for x, y in self.positives() for c in self.cls.patterns_of(x)
@@ -311,67 +311,93 @@ class EpochCounts:
         for cause in active:
             labels = [y for keys, y in listed if cause.pattern.key in keys]
             own = sum(y is not False and y == cause.outcome for y in labels)
-            found[cause.key] = units * own - alarm * labels.count(False), cause.width - 1
+            found[cause.key] = labels.count(False), own, cause.width - 1
         return found
 
 
 class CausesLearner:
     """The causes learner one round at a time, in the shape of docs/guarantee.md, Theorem 15.
 
-    A label is True or False; with outcomes it is False or the outcome.
+    A label is True or False; with outcomes it is False or the outcome. What is public (the rate to
+    beat, the terms of an epoch, the threshold) is asked of the plan, as the fast path does.
     """
 
     def __init__(self, cls: ls.Causes, plan: ls.CausesPlan, noise: Noise) -> None:
-        self.cls, self.plan, self.noise = cls, plan, noise
+        self.cls, self.plan, self.index = cls, plan, PatternIndex(cls)
         self.causes: tuple[Cause, ...] = ()
         self.releases: list[tuple[int, ls.Hypothesis]] = [(1, any_of([]))]
-        self.windows: list[tuple[int, int, tuple[int, ...], tuple[int, ...]]] = []
-        self.evidence = WindowCounts(noise, epsilon=plan.epsilon_evidence, name="evidence")
-        self.t = self.mistakes = self.missed = self.ended_by_age = 0
-        self.saved: dict[Cause, Fraction] = {}
-        self.allowance = 2 * plan.change_cost
-        self.gate: Gate[Gains] | None = None
-        if plan.min_rate != "auto":
-            self.begin(plan.given_rate)
-        self.new_epoch()
+        self.windows: list[Window] = []
+        self.mechanism = CausesMechanism(
+            noise, per_round=plan.per_round, epsilon_evidence=plan.epsilon_evidence,
+            draw=plan.draw, check_every=plan.check_every, unit=plan.unit, cap=plan.cap,
+        )  # fmt: skip
+        self.known: dict[str, list[Any]] = {name: list(some) for name, some in cls.values.items()}
+        self.beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
+        self.t = self.mistakes = self.missed = 0
         self.window_start, self.window_length = 0, plan.evidence_every
         self.window: list[tuple[int, Any]] = []
+        self.votes: list[bytes] = []
+        if plan.min_rate != "auto":
+            self.beat.begin(0.0)
+            self.new_epoch()
 
-    def begin(self, rate: Fraction, base: Fraction = Fraction(0)) -> None:
-        self.min_rate = rate
-        self.cost = rate / (1 - rate)
-        self.gate = self.plan.gate(self.noise, self.cost, base)
-
-    def margin(self) -> int:
-        return max(0, math.ceil(-self.allowance)) if self.plan.change_cost else 0
-
-    def count_savings(self) -> None:
-        """What the causes of the last window saved, by its released counts."""
-        _, _, negatives, positives = self.windows[-1]
-        rest = max(1, negatives[-1] + positives[-1])
-        others = Fraction(min(max(positives[-1], 0), rest), rest)
-        for cause, no, yes in zip(self.causes, negatives, positives, strict=False):
-            gain = min(yes - self.cost * no, max(Fraction(0), yes - others * (no + yes)))
-            self.saved[cause] = self.saved.get(cause, Fraction(0)) + gain
-
-    def charge_dropped(self, rule: ls.Hypothesis) -> None:
-        """Two changes for each cause that is not in the next rule, less what it saved."""
-        for cause in set(self.causes) - set(causes_of(rule)):
-            self.allowance += math.floor(self.saved.pop(cause)) - 2 * self.plan.change_cost
-        self.allowance = min(2 * self.plan.change_cost, self.allowance)
+    @property
+    def watched(self) -> bool:
+        return self.mechanism.gate is not None
 
     def new_epoch(self) -> None:
+        plan, self.begin, self.loss = self.plan, self.t, 0
+        schedule = self.mechanism.schedule if self.watched else None
+        aged, refusals, rate = (
+            (schedule.aged, schedule.refusals, schedule.loss_rate)
+            if schedule
+            else (0, 0, Fraction(0))
+        )
         self.epoch = EpochCounts(self.cls)
+        # The rows that speak on one cause, which alone matches them.
+        self.lone: list[list[tuple[Any, bool]]] = [[] for _ in self.causes]
+        counts = [len(self.known_causes(width)) for width in range(1, self.cls.width + 1)]
+        terms = plan.terms(self.beat.cost, counts, plan.margin(self.windows, self.causes))
+        rounds = plan.longest_epoch
         # An epoch with causes ends by age: after a 32nd of the horizon, then twice that, ...
-        if self.gate is not None and self.causes:
-            share = max(1, self.plan.horizon // 32 * 2 ** min(self.ended_by_age, 32))
-            checks = -(-share // self.plan.check_every)
-            rounds = min(checks * self.plan.check_every, self.plan.longest_epoch)
-            cast(Any, self.gate.schedule).begin_epoch(rounds, self.margin())
-        elif self.gate is not None:
-            cast(Any, self.gate.schedule).begin_epoch(self.plan.longest_epoch, self.margin())
-        self.alone = [[0, 0] for _ in self.causes]
-        self.loss = 0
+        if self.causes:
+            checks = -(-max(1, plan.horizon // 32 * 2 ** min(aged, 32)) // plan.check_every)
+            rounds = min(checks * plan.check_every, rounds)
+        # And at the last check of the stream.
+        last = plan.horizon // plan.check_every * plan.check_every
+        rounds = max(plan.check_every, min(rounds, last - self.t))
+        limit = plan.limit(terms, self.beat, refusals, rate)
+        self.mechanism.begin_epoch(terms, rounds, limit)
+        self.costs = weights_of(self.beat.cost, terms.swing)
+
+    def known_causes(self, width: int) -> list[Cause]:
+        """All known patterns of a width, in their public order."""
+        found = []
+        for form in (form for form in self.index.forms if len(form) == width):
+            for conditions in product(*map(self.known_conditions, form)):
+                outcomes = self.known.get(OUTCOME, []) if self.cls.has_outcomes else [None]
+                found += [Cause(conditions, outcome) for outcome in outcomes]
+        return found
+
+    def known_conditions(self, slot: int) -> list[ls.Condition]:
+        name = self.index.names[self.index.slots[slot]]
+        values = self.known.get(name, [])
+        size = len(values) if self.index.tables[slot] is None else self.index.size(slot)
+        return [self.index.condition(slot, number, values) for number in range(size)]
+
+    def narrower(self, cause: Cause) -> list[Cause]:
+        """The patterns with one more known condition, in their public order."""
+        if cause.width == self.cls.width:
+            return []
+        slots = range(len(self.index.slots))
+        more = [c for slot in slots for c in self.known_conditions(slot)]
+        free = [c for c in more if c.column not in cause.columns]
+        return [Cause((*cause.conditions, c), cause.outcome) for c in free]
+
+    def learn_values(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        for name, value in pairs:
+            if value not in self.known.setdefault(name, []):
+                self.known[name].append(value)
 
     def step(self, x: object, y: Any) -> None:
         """One round; a null one has no label."""
@@ -384,12 +410,14 @@ class CausesLearner:
         if y is not None:
             self.learn(x, outcome)
         self.t += 1
-        if self.gate is not None and self.t % self.plan.check_every == 0:
-            self.check(self.gate)
-        if self.gate is None and self.t == self.plan.first_window:
+        if self.watched and self.t % self.plan.check_every == 0:
+            self.check()
+        if not self.watched and self.t == self.plan.first_window:
             self.end_first_window()
-        elif self.t in (self.window_start + self.window_length, self.plan.horizon):
+        elif self.watched and self.t in (self.window_start + self.window_length, self.plan.horizon):
             self.end_window()
+            longest = max(self.plan.horizon // 8, self.plan.evidence_every)
+            self.window_length = -(-min(2 * self.window_length, longest) // 8) * 8
 
     def judge(self, x: object, outcome: Any) -> None:
         matched = [cause for cause in self.causes if cause(x)]
@@ -397,54 +425,87 @@ class CausesLearner:
         self.missed += missed
         self.mistakes += missed or (outcome is False and bool(matched))
 
-    def learn(self, x: object, outcome: Any) -> None:
+    def learn(self, x: Any, outcome: Any) -> None:
         matched = [place for place, cause in enumerate(self.causes) if cause(x)]
         right = outcome is not False and any(self.causes[at].outcome == outcome for at in matched)
         # A cell: the first cause that matches, or none, and the outcome.
-        self.window.append((matched[0] if matched else len(self.causes), outcome))
-        if self.gate is None:
+        cell = matched[0] if matched else len(self.causes), outcome
+        if not self.watched:
+            if self.t < self.plan.base_rounds:
+                self.window.append(cell)
+            elif self.cls.undeclared:
+                # The column of the vote: by the high bits of a multiple of the round's number.
+                place = (self.t * 0x9E3779B97F4A7C15 % 2**64 >> 33) % len(self.cls.undeclared)
+                name = self.cls.undeclared[place]
+                self.votes.append(encode((name, canonical(x[name]))))
             return
+        self.window.append(cell)
         alarm = outcome is False and bool(matched)
         missed = outcome is not False and not right
-        self.loss += self.cost.denominator * missed + self.cost.numerator * alarm
+        self.loss += self.costs.positive * missed + self.costs.negative * alarm
         if not matched:
             self.epoch.add(x, outcome)
         if len(matched) == 1 and (right or alarm):
-            self.alone[matched[0]][right] += 1
+            self.lone[matched[0]].append((x, right))
 
-    def check(self, gate: Gate[Gains]) -> None:
-        self.ended_by_age += gate.checks_to_epoch_end == 1
-        fired, key = gate.run([self.loss], lambda *_: self.ballot()).decision
+    def check(self) -> None:
+        fired, key = self.mechanism.run(
+            [self.loss], lambda check, fired: self.moves(fired)
+        ).decision
         self.loss = 0
         if key is not None:
-            self.ended_by_age = 0
-            cause = cause_from_key(key[1:])
-            others = [other for other in self.causes if other != cause]
-            rule = any_of([*others, cause] if key[:1] == ADD else others)
+            old, new = replaced(key) if key.startswith(REPLACE) else (key[1:], key[1:])
+            others = [other for other in self.causes if other.key != old]
+            rule = any_of(others if key.startswith(DROP) else [*others, cause_from_key(new)])
             if rule != self.releases[-1][1]:
-                self.end_window()
-                self.charge_dropped(rule)
                 self.causes = causes_of(rule)
                 self.releases.append((self.t + 1, rule))
                 self.window_length = self.plan.evidence_every
+                conditions = [c for cause in self.causes for c in cause.conditions]
+                self.learn_values((c.column, c.value) for c in conditions if not c.is_range)
+                told = [cause.outcome for cause in self.causes]
+                self.learn_values((OUTCOME, y) for y in told if y is not None)
         if fired:
             self.new_epoch()
 
-    def ballot(self) -> Gains:
-        units, alarm = self.cost.denominator, self.cost.numerator
+    def moves(self, fired: bool) -> Moves:
+        gate, terms = self.mechanism.gate, self.mechanism.terms
+        assert gate is not None
+        assert terms is not None
+        reached = int(gate.schedule.limits(gate.window_age))
+        firing = Firing(reached, self.costs, float(terms.monitor)) if fired else None
+        self.end_window()
+        windows = [window for window in self.windows if window.start > self.begin]
+        cost = self.beat.at_end(windows, self.t - self.begin, firing)
+        self.windows[-1] = self.windows[-1]._replace(to_beat=rate_of_odds(cost))
         # In the order of the fast path, which is public: by form, then by first appearance.
-        found = self.epoch.gains(units, alarm) if len(self.causes) < self.cls.limit else {}
+        found = self.epoch.counts()
         keys = sorted(found, key=self.order)
-        return Gains(
-            np.array([found[key][0] for key in keys], dtype=np.int64),
-            np.array([found[key][1] for key in keys], dtype=np.intp),
+        ranks = [
+            {cause.key: rank for rank, cause in enumerate(self.known_causes(width))}
+            if terms.known[width - 1].keys else {}
+            for width in range(1, self.cls.width + 1)
+        ]  # fmt: skip
+        narrower = [self.narrower(cause) for cause in self.causes]
+        return Moves(
+            weights_of(cost, terms.swing),
+            pairs(found[key][:2] for key in keys),
+            np.array([found[key][2] for key in keys], dtype=np.intp),
+            np.array([ranks[found[key][2]].get(key, -1) for key in keys], dtype=np.int64),
             keys.__getitem__,
-            np.array([alarm * n - units * p for n, p in self.alone], dtype=np.int64),
+            lambda width, rank: self.known_causes(width + 1)[rank].key,
+            pairs(split(labels) for labels in ([y for _, y in rows] for rows in self.lone)),
             [cause.key for cause in self.causes],
+            [
+                pairs(split([y for x, y in rows if narrow(x)]) for narrow in some)
+                for rows, some in zip(self.lone, narrower, strict=True)
+            ],
+            lambda cause, place: narrower[cause][place].key,
+            len(self.causes) < self.cls.limit,
         )
 
     def order(self, key: bytes) -> tuple[object, ...]:
-        cause, index = cause_from_key(key), PatternIndex(self.cls)
+        cause, index = cause_from_key(key), self.index
         slots, numbers = [], []
         for condition in cause.conditions:
             place = index.names.index(condition.column)
@@ -479,28 +540,46 @@ class CausesLearner:
         others = [len(part) - n for part, n in zip(labels, own, strict=True)]
         others[-1] = labels[-1].count(False)
         size = 2 * len(own)
-        pairs = [count for pair in zip(others, own, strict=True) for count in pair]
-        counts = self.evidence.release([*pairs, *named])
+        cells = [count for pair in zip(others, own, strict=True) for count in pair]
+        counts = self.mechanism.evidence.release([*cells, *named])
+        shown = tuple(zip(told, counts[size:], strict=True))
         counts[size - 1] += sum(counts[size:])
-        self.windows.append(
-            (self.window_start + 1, self.t, tuple(counts[:size:2]), tuple(counts[1:size:2]))
+        no, yes, scale = (
+            tuple(counts[:size:2]),
+            tuple(counts[1:size:2]),
+            float(self.mechanism.evidence.scale),
         )
-        self.count_savings()
-        longest = max(self.plan.horizon // 8, self.plan.evidence_every)
-        length = min(2 * self.window_length, longest)
-        self.window_start, self.window_length = self.t, -(-length // 8) * 8
-        self.window = []
+        to_beat = rate_of_odds(self.beat.cost)
+        self.windows.append(
+            Window(self.window_start + 1, self.t, self.causes, no, yes, scale, shown, to_beat)
+        )
+        self.window_start, self.window = self.t, []
 
     def end_first_window(self) -> None:
         positives = sum(y is not False for _, y in self.window)
-        first = WindowCounts(self.noise, epsilon=self.plan.per_round.epsilon, name="first window")
-        negatives, positives = first.release([len(self.window) - positives, positives])
-        rate = Fraction(min(max(positives, 0), max(negatives + positives, 1)))
-        rate /= max(negatives + positives, 1)
-        rounded = Fraction(math.ceil(2 * rate * 1000), 1000)
-        self.windows.append((1, self.t, (negatives,), (positives,)))
-        self.begin(min(max(rounded, Fraction(1, 50)), Fraction(1, 2)), rate)
+        negatives, positives = self.mechanism.release_first(
+            [len(self.window) - positives, positives]
+        )
+        if self.cls.undeclared:
+            found: Any = map(decode, self.mechanism.discover(Counter(self.votes)))
+            self.learn_values(found)
+        whole = max(negatives + positives, 1)
+        self.beat.begin(min(max(positives, 0), whole) / whole)
+        scale, to_beat = float(self.mechanism.first_scale), rate_of_odds(self.beat.cost)
+        first = (1, self.plan.base_rounds, (), (negatives,), (positives,), scale, (), to_beat)
+        self.windows.append(Window(*first))
         self.window_start, self.window = self.t, []
+        self.new_epoch()
+
+
+def split(labels: Sequence[bool]) -> tuple[int, int]:
+    """How many negatives and positives there are."""
+    return len(labels) - sum(labels), sum(labels)
+
+
+def pairs(counts: Iterable[tuple[int, ...]]) -> Any:
+    """Rows of two counts, as an array."""
+    return np.array(list(counts), dtype=np.int64).reshape(-1, 2)
 
 
 def add_rows(rows: EpochRows, batch: Any, labels: Any, unmatched: Any = True) -> None:

@@ -1,4 +1,4 @@
-"""Rows of an epoch: hashes of values, and gains as the definition has them."""
+"""Rows of an epoch: hashes of values, and counts as the definition has them."""
 
 import json
 import random
@@ -63,17 +63,17 @@ def case(seed: int) -> tuple[ls.Causes, Any, Any]:
     return ls.Causes(columns, width=draw.randint(1, 3)), as_batch(batch), labels
 
 
-def found(rows: EpochRows, units: int, alarm: int) -> dict[bytes, tuple[int, int]]:
-    gains, classes, key = rows.gains(units=units, alarm=alarm)
-    pairs = zip(gains.tolist(), classes.tolist(), strict=True)
-    listed = [(key(place), pair) for place, pair in enumerate(pairs)]
+def found(rows: EpochRows) -> dict[bytes, tuple[int, ...]]:
+    counts, widths, key = rows.counts()
+    pairs = zip(counts.tolist(), widths.tolist(), strict=True)
+    listed = [(key(place), (*both, width)) for place, (both, width) in enumerate(pairs)]
     assert len(dict(listed)) == len(listed)
     return dict(listed)
 
 
 @pytest.mark.parametrize("table", [0, 50, epoch_rows.LARGEST_TABLE])
 @pytest.mark.parametrize("seed", range(40))
-def test_gains_are_those_of_the_definition(
+def test_counts_are_those_of_the_definition(
     seed: int, table: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Small tables, so that every way of counting occurs.
@@ -87,9 +87,9 @@ def test_gains_are_those_of_the_definition(
     add_rows(fast, batch, labels, unmatched)
     for row in np.flatnonzero(unmatched).tolist():
         slow.add(row_of(batch, row), bool(labels[row]))
-    assert found(fast, 9, 2) == slow.gains(9, 2)
+    assert found(fast) == slow.counts()
     fast.clear()
-    assert found(fast, 9, 2) == {}
+    assert found(fast) == {}
 
 
 def test_negatives_of_one_hash_are_shared_and_positives_are_not(
@@ -100,8 +100,7 @@ def test_negatives_of_one_hash_are_shared_and_positives_are_not(
     rows = EpochRows(ls.Causes(["a"]))
     values = np.array(["x", "x", "y", "z"], dtype=object)
     add_rows(rows, {"a": values}, np.array([True, True, True, False]))
-    gains = rows.gains(units=1, alarm=1)[0]
-    assert gains.tolist() == [1, 0]
+    assert rows.counts()[0].tolist() == [[1, 2], [1, 1]]
 
 
 @pytest.mark.parametrize("small", [3, 1024])
@@ -124,7 +123,7 @@ def test_parts_hold_what_is_new(seed: int, small: int, monkeypatch: pytest.Monke
         assert rows.unsaved() == ChangedState(False, {})
         again = EpochRows(cls)
         again.load_state(json.loads(json.dumps(rows.get_state())), parts)
-        assert list(found(again, 5, 1).items()) == list(found(rows, 5, 1).items())
+        assert list(found(again).items()) == list(found(rows).items())
         assert again.size == rows.size
         assert again.unsaved() == ChangedState(False, {})
 

@@ -10,7 +10,8 @@ from events import CAUSES, OUTCOMES, columns
 
 from littlestone._data.rounds import UsableRounds
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone._learners.matched import Matched, match
+from littlestone._learners.known import KnownKeys
+from littlestone._learners.matched import Asked, Matched, match
 
 
 def test_parts_of_matched_rounds_are_the_matched_parts() -> None:
@@ -28,16 +29,17 @@ def test_parts_of_matched_rounds_are_the_matched_parts() -> None:
     draw = np.random.default_rng(1)
     for causes in ((), two, named):
         cls = OUTCOMES if causes == named else CAUSES
-        whole = match(cls, rounds, causes)
+        asked = Asked(causes, KnownKeys(cls, {"country": ["SE", "NO"]}) if causes else None)
+        whole = match(cls, rounds, asked)
         assert same(pickle.loads(pickle.dumps(whole)), whole)
         for start, stop in ((0, 2000), (100, 102), (101, 500), (700, 2000), (300, 300)):
             assert same(
                 whole.between(start, stop),
-                match(cls, rounds.between(start, stop), causes),
+                match(cls, rounds.between(start, stop), asked),
             )
         for share in (0.0, 0.5, 1.0):
             kept = draw.random(400) < share
-            assert same(whole.taken(kept), match(cls, rounds.taken(kept), causes))
+            assert same(whole.taken(kept), match(cls, rounds.taken(kept), asked))
 
 
 def same(one: Matched, other: Matched) -> bool:
@@ -49,6 +51,7 @@ def same(one: Matched, other: Matched) -> bool:
     ]
     for ours, theirs in zip(one.unmatched, other.unmatched, strict=True):
         arrays += zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True)
+    arrays += zip(map(np.asarray, one.lone), map(np.asarray, other.lone), strict=True)
     if one.own is not None and other.own is not None:
         arrays.append((one.own, other.own))
     same_kind = (one.own is None) == (other.own is None) or not one.size or not other.size

@@ -320,7 +320,7 @@ class CausesPlan(PlanTable):
         margin : int
             What a cause has to gain beyond what it usually takes.
         """
-        known = self.known(counts)
+        known = self.known(counts or (0,) * len(self.prior))
         least = min(cost, 1 / cost)
         if self.baseline == FOLLOW:
             # The cost of this epoch is found at its end, and may be larger.
