@@ -8,7 +8,7 @@ other rows (docs/guarantee.md, Lemma 0). Which code a value gets does depend on 
 be read from codes but equality; and one value may have several codes.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -188,12 +188,3 @@ def column_from_codes(values: Sequence[Any], codes: Array) -> Column:
     if len(codes) and codes.min() < 0:
         values, codes = [*values, None], np.where(codes < 0, len(values), codes)
     return Column(objects(values), codes.astype(np.int32, copy=False))
-
-
-def joined(columns: Iterable[Column]) -> Column:
-    """Return columns one after the other."""
-    parts = list(columns)
-    starts = np.cumsum([0, *(len(part.values) for part in parts)])
-    codes = [part.codes + start for part, start in zip(parts, starts.tolist(), strict=False)]
-    values = np.concatenate([part.values for part in parts])
-    return Column(values, np.concatenate(codes).astype(np.int32))

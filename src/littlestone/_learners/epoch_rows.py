@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone._hypotheses.columns import Column, column_from_cells, joined, objects
+from littlestone._hypotheses.columns import Column, column_from_cells, objects
 from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
 from littlestone._learners.loop import ChangedState, StateData
@@ -36,7 +36,7 @@ Hashes = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
-# Chunks of fewer rows are joined.
+# Batches are joined up to so many rows.
 SMALL_CHUNK = 1 << 12
 # Counts of so many keys are kept in a table by key; of more keys, only those that are wanted.
 LARGEST_TABLE = 1 << 20
@@ -163,11 +163,13 @@ class _Chunk(NamedTuple):
     def size(self) -> int:
         return len(self.positives[0]) + len(self.negatives[0])
 
-    def __add__(self, other: "_Chunk") -> "_Chunk":  # type: ignore[override]
-        pairs = zip(self.negatives, other.negatives, strict=True)
-        return _Chunk(
-            np.concatenate([self.positives, other.positives], axis=1), tuple(map(joined, pairs))
-        )
+
+def _joined(chunks: list[_Chunk]) -> _Chunk:
+    """Return chunks as one, whose negatives have a hash a row."""
+    positives = np.concatenate([chunk.positives for chunk in chunks], axis=1)
+    columns = zip(*(chunk.negatives for chunk in chunks), strict=True)
+    hashes = (np.concatenate([part.values[part.codes] for part in parts]) for parts in columns)
+    return _Chunk(positives, tuple(map(_column_of_hashes, hashes)))
 
 
 class EpochRows:
@@ -190,7 +192,9 @@ class EpochRows:
         ]
         if self.cls.has_outcomes:
             self._numbers.append({})
+        # Small batches wait behind the chunks that are complete, and are joined when they are read.
         self._chunks: list[_Chunk] = []
+        self._complete = self._waiting_rows = 0
         # How many chunks are saved, and the size of the last of them, which may have grown since.
         self._saved, self._cleared = (0, 0), True
 
@@ -202,13 +206,18 @@ class EpochRows:
     def add(self, rows: ColumnsOfRows) -> None:
         """Add rows that no published cause matches."""
         positives = map(_number, rows.positives, self._numbers)
-        self._append(_Chunk(np.array(list(positives)), rows.negatives))
+        chunk = _Chunk(np.array(list(positives)), rows.negatives)
+        if self._waiting_rows + chunk.size > SMALL_CHUNK:
+            self._join()
+            self._complete, self._waiting_rows = len(self._chunks), 0
+        self._chunks.append(chunk)
+        self._waiting_rows += chunk.size
 
-    def _append(self, chunk: _Chunk) -> None:
-        if self._chunks and self._chunks[-1].size + chunk.size <= SMALL_CHUNK:
-            chunk = self._chunks.pop() + chunk
-        if chunk.size:
-            self._chunks.append(chunk)
+    def _join(self) -> None:
+        """Make one chunk of the batches that wait; of rows there are none, no chunk."""
+        waiting = self._chunks[self._complete :]
+        if len(waiting) > 1 or not self._waiting_rows:
+            self._chunks[self._complete :] = [_joined(waiting)] if self._waiting_rows else []
 
     def gains(
         self, *, units: int, alarm: int
@@ -216,6 +225,7 @@ class EpochRows:
         """Return the gain of every active pattern, its prior class, and the patterns."""
         values = [list(numbers) for numbers in self._numbers]
         patterns = PatternKeys(self.index, values)
+        self._join()
         if not self._chunks:
             return np.zeros(0, np.int64), np.zeros(0, np.intp), patterns
         positives = np.concatenate([chunk.positives for chunk in self._chunks], axis=1)
@@ -256,8 +266,9 @@ class EpochRows:
 
     def unsaved(self) -> ChangedState:
         """Return the chunks of rows that are new, or have grown, since the last call."""
+        self._join()
         chunks, size = self._saved
-        # Small chunks are joined: the last one that was saved may have grown.
+        # The last chunk that was saved may have been joined with others.
         first = chunks - 1 if chunks and self._chunks[chunks - 1].size > size else chunks
         parts = {n: self._dump(self._chunks[n]) for n in range(first, len(self._chunks))}
         changed = ChangedState(self._cleared, parts)
@@ -288,6 +299,8 @@ class EpochRows:
             self._chunks.append(
                 _Chunk(np.array(list(positives)), tuple(map(_column_of_hashes, hashes)))
             )
+        self._complete = max(len(self._chunks) - 1, 0)
+        self._waiting_rows = sum(chunk.size for chunk in self._chunks[self._complete :])
         self._mark_saved()
         if self.size != live["rows"]:
             raise ValueError(f"{self.size} rows of an epoch were saved as {live['rows']}")
@@ -295,6 +308,8 @@ class EpochRows:
 
 def _number(column: Column, numbers: dict[Plain, int]) -> Ids:
     """Return the number of each value of a column; values that have none get the next."""
+    if not len(column):  # the common case: positives are rare
+        return np.zeros(0, dtype=np.int64)
     found = np.zeros(len(column.values), dtype=np.int64)
     # In the order in which they occur, as if they came one by one.
     for code in dict.fromkeys(column.codes.tolist()):
