@@ -44,14 +44,9 @@ LARGEST_TABLE = 1 << 20
 LARGEST_NUMBER = 1 << 62
 
 
-def value_hash(value: object) -> int:
-    """Return the hash of a value, by its identity: stores keep it, so it never changes."""
-    return crc32(key_of(value))
-
-
 def hash_values(values: npt.NDArray[Any]) -> Hashes:
-    """Return the hash of each of several values."""
-    return np.fromiter(map(value_hash, values.tolist()), np.uint32, len(values))
+    """Return the hash of each value, by its identity: stores keep it, so it never changes."""
+    return np.fromiter(map(crc32, map(key_of, values.tolist())), np.uint32, len(values))
 
 
 class ColumnsOfRows(NamedTuple):
@@ -103,9 +98,7 @@ class PatternIndex:
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
         hashed = [
-            Column(column.map(hash_values), column.codes[negative])
-            if ranges is None
-            else column[negative]
+            _hashed(column, negative) if ranges is None else column[negative]
             for column, ranges in zip(columns, self.ranges, strict=True)
         ]
         exact = [column[positive] for column in columns]
@@ -316,6 +309,12 @@ def _number(column: Column, numbers: dict[Plain, int]) -> Ids:
         # Canonical values hold neither truth values nor floats, so equal ones are the same value.
         found[code] = numbers.setdefault(canonical(column.values[code]), len(numbers))
     return np.asarray(found[column.codes])
+
+
+def _hashed(column: Column, rows: Rows) -> Column:
+    """Return the hashes of rows: one a value of the column, or one a row where these are fewer."""
+    hashes, codes = column.map(hash_values), column.codes[rows]
+    return Column(hashes, codes) if len(hashes) <= len(codes) else _column_of_hashes(hashes[codes])
 
 
 def _column_of_hashes(hashes: Hashes) -> Column:
