@@ -1,7 +1,7 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
 Options are for the parts `causes`, `agnostic`, `auditors`, `long` and `service`, named alone:
-`python -m bench causes --seeds 20`.
+`python -m bench causes --streams 20`.
 """
 
 import sys

@@ -1,36 +1,47 @@
-"""Causes: the private causes learner beside a noisy GROUP BY, a ceiling and non-private peers.
+"""Causes: the private causes learner on generated streams, beside other ways to find causes.
 
-    python -m bench causes [--seeds N] [--groups one,pair,...] [--heldout] [--learner-only]
-                           [--methods group-by,ceiling,...] [--fixed] [--width W] [--processes P]
+    python -m bench causes [--kinds big,ramp,...] [--streams N] [--seed S] [--epsilon E] [--jobs J]
+                           [--methods causes,group-by,ceiling,...] [--fixed] [--width W] [--json F]
 
-Incidents come from bench/incidents.py. By default 2 development seeds of every group, then 2 of the
-fixed streams of DESIGN's table; `--heldout` takes seeds that nothing was tuned on.
+A kind is one of `MAKERS`; `--kinds` also takes the families of `FAMILIES`. By default 100 streams
+of every kind but the fixed ones, whose rates and shares are given, and `more`. Nothing was tuned on
+seeds from 10,000 on, the default. Noise of the learner is `SeededNoise`, which is not private:
+these are rehearsals.
 
 What is scored. A published cause is *right* when its conditions are those of a planted cause, or
 when it matches exactly the same rows of the stream.
 
-- **F1**: 2 TP / (published + active) over causes. In groups whose causes end (`repaired`,
-  `drift`, `changing`) it is the F1 over time: TP, published and active are summed over all rounds,
-  so a cause that is found late, or kept after its end, costs in proportion. In the other groups it
-  is the F1 of the last published set against the causes active in the last round. 0/0 counts as 1.
-- **regret**: loss of the published sets less the loss of the planted causes, round by round, where
-  a missed positive costs 1 and a false alarm c; in missed positives.
+- **F1**: 2 TP / (published + active), over the causes of the last published set and those active in
+  the last round; **over time**: TP, published and active are summed over all rounds, so a cause
+  that is found late, or kept after its end, costs in proportion. 0/0 counts as 1.
+- **false**: causes published at any time that were not planted, each distinct one once.
+- **changes**: published sets after the first, empty one; **silent**: streams without any.
+- **flapping**: streams in which one cause was dropped more than twice.
+- **gain**: what the rule in force gained when each row came, as a share of what the planted causes
+  gain (or of 100, if that is more): an alarm on a positive gains 1, another one loses the odds of
+  `min_rate` where that is given, else twice the odds in that tenth of the stream. A stream counts
+  from -3 to 3, so that no single one decides: large causes raise the odds that they must beat.
+- **of greedy**: the same gain as a share of that of a greedy search without privacy that is told
+  the whole stream in advance (bench/ceiling.py); where the base rate rises or falls.
+- **regret**: what the planted causes gain less what was gained, in missed positives.
 - **first**: rounds from the beginning of the first planted cause to the first release that names
   an active cause; the stream's end if there is none.
-- **false**: causes released that were not planted, each distinct one once.
-- **releases**: published sets after the first, empty one.
 
-Intervals are 95 % bootstrap intervals of the mean over incidents; differences are paired by
-incident. Noise of the learner is `SeededNoise`, which is not private: these are rehearsals.
+Intervals are 95 % bootstrap intervals of the mean over streams; differences are paired by stream.
 """
 
 import argparse
+import json
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from inspect import signature
 from itertools import pairwise
+from math import isnan, nan
 from multiprocessing import get_context
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -38,129 +49,144 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import littlestone as ls
 from bench.ceiling import run_ceiling
-from bench.fixed_incidents import FIXED, MAKERS, make
+from bench.fixed_incidents import FIXED, make_fixed, make_real
 from bench.group_by import Timeline, run_group_by
-from bench.incidents import GROUPS, Cause, Incident, seeds
+from bench.incidents import GROUPS, Cause, Incident, Maker, make_group
+from bench.moving_incidents import (
+    HARD,
+    MOVING,
+    WITHOUT_CAUSE,
+    make_campaign,
+    make_hard,
+    make_moving,
+    make_permuted,
+    make_sorted,
+    make_tempting,
+)
 from bench.subgroup_peers import PEERS, run_peer
+from littlestone._hypotheses.causes import causes_of
+from littlestone._privacy.testing import SeededNoise
 
 EPSILON, DELTA, BLOCK = 1.0, 1e-7, 65_536
-SEEDS, RESAMPLES = 2, 2_000
-# Groups whose causes end before the stream does: F1 is over time.
-OVER_TIME = ("repaired", "drift", "changing")
+STREAMS, SEED, RESAMPLES, JOBS = 100, 10_000, 2_000, 2
+MOST_GAIN = 3.0
+PERMUTED = {
+    f"permuted {rate:.0%}": partial(make_permuted, rate)
+    for rate in (0.01, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9)
+}
+MAKERS: dict[str, Maker] = {
+    **{kind: partial(make_group, kind) for kind in GROUPS},
+    **{kind: partial(make_hard, kind) for kind in HARD},
+    "tempt": make_tempting,
+    "campaign": make_campaign,
+    **{kind: partial(make_moving, kind) for kind in MOVING},
+    **PERMUTED,
+    "sorted": make_sorted,
+    **{kind: partial(make_fixed, kind) for kind in FIXED},
+    "real": make_real,
+}
+MORE = ("wide", "long", "real")
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "bench": tuple(kind for kind in GROUPS if kind not in MORE),
+    "incidents": (*HARD, "tempt", "campaign"),
+    "moving": tuple(MOVING),
+    "labels": (*PERMUTED, "sorted"),
+    "fixed": tuple(FIXED),
+    "more": MORE,
+}
+USUAL = ("bench", "incidents", "moving", "labels")
+RAMPS = ("ramp", "ramp2", "fall", "campaign")
 
 
-class Score(NamedTuple):
-    """What one method did on one incident."""
-
-    group: str
-    seed: int
-    method: str
-    solvable: bool
-    f1: float
-    final_f1: float
-    regret: float
-    first: float
-    false: int
-    releases: int
-    seconds: float
-    found: bool
-
-
-# Learners.
-
-
-def private_causes_exist() -> bool:
-    """Tell whether this tree has the causes learner."""
-    import littlestone as ls
-
-    return hasattr(ls, "PrivateCauses") and hasattr(ls, "Causes")
+# Methods.
 
 
 def run_private_causes(
-    incident: Incident,
-    epsilon: float,
-    delta: float,
-    *,
-    width: int,
-    min_rate: float | None,
+    incident: Incident, width: int, epsilon: float, *, auto: bool = False, declared: bool = False
 ) -> Timeline:
     """Run the causes learner on an incident, in blocks; return its published sets."""
-    import littlestone as ls
-    from littlestone._privacy.testing import SeededNoise
-
-    # The learner may not be built yet in this tree, so its names are looked up at run time.
-    library: Any = ls
-    options: dict[str, Any] = {"seed": incident.seed, "noise": SeededNoise(incident.seed)}
-    learner = library.PrivateCauses(
-        library.Causes(list(incident.codes), width=width),
+    known: dict[str, Any] = {}
+    if declared:
+        known["values"] = {name: values.tolist() for name, values in incident.values.items()}
+    learner = ls.PrivateCauses(
+        ls.Causes(list(incident.codes), width=width, **known),
         epsilon=epsilon,
-        delta=delta,
+        delta=DELTA,
         horizon=incident.rounds,
-        min_rate="auto" if min_rate is None else min_rate,
-        **options,
+        min_rate="auto" if auto or incident.min_rate is None else incident.min_rate,
+        seed=incident.seed,
+        noise=SeededNoise(incident.seed),
     )
     for start in range(0, incident.rounds, BLOCK):
-        part = {name: column[start : start + BLOCK] for name, column in incident.columns.items()}
+        part = incident.table.slice(start, BLOCK)
         learner.learn_many(part, incident.labels[start : start + BLOCK])
-    return [(at - 1, read_causes(rule)) for at, rule in learner.releases]
+    return [(release.round - 1, read_causes(release.rule)) for release in learner.releases]
 
 
 def read_causes(rule: Any) -> tuple[Cause, ...]:
     """Return the causes of a published rule as sets of (column, value)."""
-    from importlib import import_module
-
-    causes_of = import_module("littlestone._hypotheses.causes").causes_of
     return tuple(
         frozenset((str(condition.column), str(condition.value)) for condition in cause.conditions)
         for cause in causes_of(rule)
     )
 
 
-def run_dpsoa(incident: Incident) -> Timeline:
-    """Run DPSOA on `Rules` of the columns: 0/1 loss, one condition, no tolerance."""
-    from littlestone import DPSOA, Plan, Rules
-    from littlestone._privacy.testing import SeededNoise
-
-    rules = Rules(list(incident.codes))
-    plan = Plan.practical(rules, EPSILON, DELTA, incident.rounds)
-    learner = DPSOA(rules, plan=plan, seed=incident.seed, noise=SeededNoise(incident.seed))
-    for start in range(0, incident.rounds, BLOCK):
-        part = {name: column[start : start + BLOCK] for name, column in incident.columns.items()}
-        learner.learn_many(part, incident.labels[start : start + BLOCK])
-    timeline: Timeline = []
-    for release in learner.releases:
-        named = release.rule.mentions()
-        causes = tuple(frozenset({(str(n), str(v))}) for n, of in named.items() for v in of)
-        timeline.append((release.round - 1, causes))
-    return timeline
+def _group_by(incident: Incident, width: int, epsilon: float) -> Timeline:
+    return run_group_by(incident, epsilon, DELTA, width=width, min_rate=incident.min_rate)
 
 
-Method: TypeAlias = Callable[[Incident, int], Timeline]
+def _peer(name: str, incident: Incident, width: int, epsilon: float) -> Timeline:
+    return run_peer(name, incident, width)
 
 
-def _private(incident: Incident, width: int) -> Timeline:
-    rate = incident.min_rate
-    return run_private_causes(incident, EPSILON, DELTA, width=width, min_rate=rate)
-
-
-def _group_by(incident: Incident, width: int) -> Timeline:
-    rate = incident.min_rate
-    return run_group_by(incident, EPSILON, DELTA, width=width, min_rate=rate)
-
-
+Method: TypeAlias = Callable[[Incident, int, float], Timeline]
 METHODS: dict[str, Method] = {
-    "causes": _private,
+    "causes": run_private_causes,
+    "causes-auto": partial(run_private_causes, auto=True),
+    "causes-declared": partial(run_private_causes, declared=True),
     "group-by": _group_by,
-    "ceiling": lambda incident, width: run_ceiling(incident, width=width),
-    "dpsoa": lambda incident, width: run_dpsoa(incident),
-    "nothing": lambda incident, width: [(0, ())],
-    **{name: partial(run_peer, name) for name in PEERS},
+    "ceiling": lambda incident, width, epsilon: run_ceiling(incident, width=width),
+    "nothing": lambda incident, width, epsilon: [(0, ())],
+    **{name: partial(_peer, name) for name in PEERS},
 }
-DEFAULT = ("causes", "group-by", "ceiling")
+
+
+def usual_methods(kind: str) -> tuple[str, ...]:
+    """Return what a kind is measured with unless said otherwise."""
+    if kind in FIXED and FIXED[kind].min_rate is not None:
+        return "causes", "causes-auto", "causes-declared"
+    return ("causes", "ceiling") if kind in RAMPS else ("causes",)
+
+
+def _available(name: str) -> bool:
+    if name == "causes-declared":
+        return "values" in signature(ls.Causes).parameters
+    return name not in PEERS or PEERS[name].installed()
 
 
 # Scores.
+
+
+class Score(NamedTuple):
+    """What one method did on one stream; `net` is its gain in missed positives."""
+
+    kind: str
+    seed: int
+    method: str
+    f1: float
+    over_time: float
+    false: int
+    changes: int
+    drops: int
+    net: float
+    gain: float
+    regret: float
+    first: float
+    found: bool
+    seconds: float
+    of_greedy: float = nan
 
 
 class Judge:
@@ -206,7 +232,7 @@ def pieces(incident: Incident, timeline: Timeline) -> Iterator[tuple[int, int, t
 
 def score(incident: Incident, timeline: Timeline, method: str, seconds: float = 0.0) -> Score:
     """Score the published sets of a method against the planted causes."""
-    judge, regret = Judge(incident), 0.0
+    judge, net, best = Judge(incident), 0.0, 0.0
     hits = named = active_rounds = 0
     first: float | None = None
     for start, stop, published in pieces(incident, timeline):
@@ -214,81 +240,83 @@ def score(incident: Incident, timeline: Timeline, method: str, seconds: float = 
         right = judge.hits(published, active)
         hits, named = hits + right * length, named + len(published) * length
         active_rounds += len(active) * length
-        regret += _regret(incident, published, active, start, stop)
+        net += _gain(incident, published, start, stop)
+        best += _gain(incident, active, start, stop)
         if right and first is None:
             first = start
-    begun = min((p.first for p in incident.planted), default=0)
-    last = dict(timeline)[max(at for at, _ in timeline)]
-    at_end = incident.active(incident.rounds)
-    final = f1_of(judge.hits(last, at_end), len(last), len(at_end))
-    over_time = f1_of(hits, named, active_rounds)
-    released = {cause for _, causes in timeline for cause in causes}
+    begun = min((p.first for p in incident.planted), default=nan)
+    sets = [causes for _, causes in timeline]
+    last, at_end = sets[-1], incident.active(incident.rounds)
+    released = {cause for causes in sets for cause in causes}
+    left = Counter(cause for old, new in pairwise(sets) for cause in {*old} - {*new})
     return Score(
-        group=incident.group,
+        kind=incident.kind,
         seed=incident.seed,
         method=method,
-        solvable=incident.solvable,
-        f1=over_time if incident.group in OVER_TIME else final,
-        final_f1=final,
-        regret=regret,
-        first=(incident.rounds if first is None else first) - begun,
+        f1=f1_of(judge.hits(last, at_end), len(last), len(at_end)),
+        over_time=f1_of(hits, named, active_rounds),
         false=sum(judge.name(cause) is None for cause in released),
-        releases=sum(1 for at, _ in timeline if at > 0),
-        seconds=seconds,
+        changes=sum({*old} != {*new} for old, new in pairwise([(), *sets])),
+        drops=max(left.values(), default=0),
+        net=net,
+        gain=_clipped(net / max(best, 100.0)),
+        regret=best - net,
+        first=(incident.rounds if first is None else first) - begun,
         found=judge.hits(list(released), [p.cause for p in incident.planted])
         == len({p.cause for p in incident.planted}),
+        seconds=seconds,
     )
 
 
-def _regret(
-    incident: Incident, published: Sequence[Cause], active: Sequence[Cause], start: int, stop: int
-) -> float:
-    labels = incident.labels[start:stop]
-    return _loss(incident, published, start, stop, labels) - _loss(
-        incident, active, start, stop, labels
-    )
+def _clipped(share: float) -> float:
+    return min(MOST_GAIN, max(-MOST_GAIN, share))
 
 
-def _loss(incident: Incident, causes: Sequence[Cause], start: int, stop: int, labels: Any) -> float:
+def _gain(incident: Incident, causes: Sequence[Cause], start: int, stop: int) -> float:
     alarms = np.zeros(stop - start, dtype=bool)
     for cause in causes:
         alarms |= incident.mask(cause, start, stop)
-    return float((labels & ~alarms).sum() + incident.cost * (alarms & ~labels).sum())
+    return float(incident.weights[start:stop][alarms].sum())
 
 
 # Runs.
 
 
 class Task(NamedTuple):
-    """One incident and the methods to run on it."""
+    """One stream and the methods to run on it."""
 
-    group: str
+    kind: str
     seed: int
     methods: tuple[str, ...]
     width: int | None = None
+    epsilon: float = EPSILON
 
 
 def attempt(task: Task) -> list[Score]:
-    """Make an incident and score each method on it."""
+    """Make a stream and score each method on it."""
     warnings.filterwarnings("ignore", message="delta = .* is above")
-    incident = make(task.group, task.seed)
-    scores = []
+    incident = MAKERS[task.kind](task.seed)
+    scores = {}
     for name in task.methods:
         begun = perf_counter()
-        timeline = METHODS[name](incident, task.width or incident.width)
-        scores.append(score(incident, timeline, name, perf_counter() - begun))
-    return scores
+        timeline = METHODS[name](incident, task.width or incident.width, task.epsilon)
+        scores[name] = score(incident, timeline, name, perf_counter() - begun)
+    greedy = scores["ceiling"].net if "ceiling" in scores else 0.0
+    if greedy > 0:
+        shares = {name: _clipped(each.net / greedy) for name, each in scores.items()}
+        return [each._replace(of_greedy=shares[name]) for name, each in scores.items()]
+    return list(scores.values())
 
 
-def attempts(tasks: Sequence[Task], processes: int = 2) -> list[Score]:
-    """Run all tasks, two at a time, and print progress to stderr."""
+def attempts(tasks: Sequence[Task], jobs: int = JOBS) -> list[Score]:
+    """Run all tasks, some at a time, and print progress to stderr; scores are in their order."""
     found: list[Score] = []
     begun = perf_counter()
-    with get_context("spawn").Pool(min(processes, 2)) as pool:
-        for number, scores in enumerate(pool.imap_unordered(attempt, tasks), 1):
+    with get_context("spawn").Pool(jobs) as pool:
+        for number, scores in enumerate(pool.imap(attempt, tasks), 1):
             found += scores
-            what = f"{scores[0].group} {scores[0].seed}" if scores else ""
             spent = perf_counter() - begun
+            what = f"{tasks[number - 1].kind} {tasks[number - 1].seed}"
             print(f"\r{number}/{len(tasks)} {spent:,.0f} s {what:24}", end="", file=sys.stderr)
     print(file=sys.stderr)
     return found
@@ -297,84 +325,183 @@ def attempts(tasks: Sequence[Task], processes: int = 2) -> list[Score]:
 # Tables.
 
 
-def interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return mean and 95 % bootstrap interval of the mean."""
-    array = np.asarray(values, dtype=float)
+def interval(values: Iterable[float]) -> tuple[float, float, float]:
+    """Return mean and 95 % bootstrap interval of the mean, of those that are numbers."""
+    array = np.array([value for value in values if not isnan(value)], dtype=float)
+    if not len(array):
+        return nan, nan, nan
     drawn = np.random.default_rng(1).integers(0, len(array), (RESAMPLES, len(array)))
     low, high = np.quantile(array[drawn].mean(axis=1), [0.025, 0.975])
     return float(array.mean()), float(low), float(high)
 
 
-def _with_interval(values: Sequence[float], digits: str = ".2f") -> str:
+def _number(value: float, digits: str) -> str:
+    return "" if isnan(value) else f"{value:{digits}}"
+
+
+def _mean(name: str, digits: str = ".2f") -> Callable[[Sequence[Score]], str]:
+    def cell(scores: Sequence[Score]) -> str:
+        return _with_interval([getattr(each, name) for each in scores], digits)
+
+    return cell
+
+
+def _with_interval(values: Iterable[float], digits: str) -> str:
     mean, low, high = interval(values)
-    return f"{mean:{digits}} [{low:{digits}}, {high:{digits}}]"
+    return _number(mean, digits) and f"{mean:{digits}} [{low:{digits}}, {high:{digits}}]"
 
 
-def _of(scores: Iterable[Score], method: str) -> list[Score]:
-    return sorted((s for s in scores if s.method == method), key=lambda s: (s.group, s.seed))
+def _median_and_worst(scores: Sequence[Score]) -> str:
+    regrets = [each.regret for each in scores]
+    return f"{np.median(regrets):,.0f} ({max(regrets):,.0f})"
 
 
-def _kinds(groups: Sequence[str], scores: Sequence[Score]) -> Iterator[tuple[str, list[Score]]]:
-    """Yield each group with its scores, then the solvable ones and all generated incidents."""
-    for group in groups:
-        mine = [s for s in scores if s.group == group]
-        if mine:
-            yield group + ("*" if group in OVER_TIME else ""), mine
-    generated = [s for s in scores if s.group in GROUPS or s.group == "real"]
-    if generated:
-        yield "solvable", [s for s in generated if s.solvable]
-        yield "not solvable", [s for s in generated if not s.solvable]
-        yield "all with causes", generated
+Cells: TypeAlias = dict[str, Callable[[Sequence[Score]], str]]
+PUBLISHED: Cells = {
+    "F1": _mean("f1", ".3f"),
+    "over time": _mean("over_time", ".3f"),
+    "false": _mean("false"),
+    "none false": lambda scores: f"{sum(each.false == 0 for each in scores)}",
+    "silent": lambda scores: f"{sum(each.changes == 0 for each in scores)}",
+    "changes": _mean("changes", ".1f"),
+    "flapping": lambda scores: f"{sum(each.drops > 2 for each in scores)}",
+}
+IN_FORCE: Cells = {
+    "gain": _mean("gain"),
+    "of greedy": _mean("of_greedy"),
+    "regret: median (worst)": _median_and_worst,
+    "first": lambda scores: _number(np.median([each.first for each in scores]), ",.0f"),
+    "all found": lambda scores: f"{sum(each.found for each in scores)}",
+    "s": lambda scores: f"{np.mean([each.seconds for each in scores]):.2f}",
+}
+Groups: TypeAlias = dict[tuple[str, str], list[Score]]
 
 
-def print_tables(groups: Sequence[str], scores: Sequence[Score], methods: Sequence[str]) -> None:
-    """Print the scores of each group and method, and paired differences to the GROUP BY."""
-    console = Console(highlight=False, emoji=False, width=132)
-    title = f"Causes found: epsilon {EPSILON:g}, delta {DELTA:g}; 95 % bootstrap intervals"
-    table = Table("incidents", "n", "method", title=title)
-    for name in ("F1", "regret: median (worst)", "first", "all found", "false", "releases", "s"):
+def grouped(scores: Iterable[Score]) -> Groups:
+    """Return the scores of each kind and method, then of each family whose kinds were all run."""
+    groups: Groups = {}
+    for each in scores:
+        groups.setdefault((each.kind, each.method), []).append(each)
+    for family, kinds in FAMILIES.items():
+        for method in METHODS:
+            if all((kind, method) in groups for kind in kinds):
+                groups[f"all {family}", method] = [
+                    s for kind in kinds for s in groups[kind, method]
+                ]
+    return groups
+
+
+def _table(title: str, cells: Cells, groups: Groups) -> Table:
+    table = Table("stream", "n", "method", title=title)
+    for name in cells:
         table.add_column(name, justify="right")
-    for kind, mine in _kinds(groups, scores):
-        for method in methods:
-            some = _of(mine, method)
-            if some:
-                table.add_row(kind, str(len(some)), method, *_cells(some))
-        table.add_section()
-    console.print(table)
-    print("* F1 over time")
-    if "group-by" in methods and "causes" in methods:
-        console.print(_differences(groups, scores))
+    for (kind, method), scores in groups.items():
+        row = [cell(scores) for cell in cells.values()]
+        table.add_row(kind, str(len(scores)), method, *row)
+    return table
 
 
-def _cells(some: Sequence[Score]) -> list[str]:
-    regrets = [s.regret for s in some]
-    return [
-        _with_interval([s.f1 for s in some]),
-        f"{np.median(regrets):,.0f} ({max(regrets):,.0f})",
-        f"{np.median([s.first for s in some]):,.0f}",
-        f"{sum(s.found for s in some)}/{len(some)}",
-        _with_interval([s.false for s in some], ".1f"),
-        f"{np.mean([s.releases for s in some]):.1f}",
-        f"{np.mean([s.seconds for s in some]):.1f}",
+def as_json(options: argparse.Namespace, groups: Groups, scores: Sequence[Score]) -> str:
+    """Return what was run, means with their intervals for each kind, and every score."""
+    names = ("f1", "over_time", "false", "changes", "gain", "of_greedy", "regret")
+    table = [
+        {"kind": kind, "method": method, "streams": len(of)}
+        | {name: interval([getattr(each, name) for each in of]) for name in names}
+        for (kind, method), of in groups.items()
     ]
+    said = {name: value for name, value in vars(options).items() if name != "json"}
+    return json.dumps({"options": said, "table": table, "scores": [s._asdict() for s in scores]})
 
 
-def _differences(groups: Sequence[str], scores: Sequence[Score]) -> Table:
-    table = Table("incidents", title="causes learner less GROUP BY, paired by incident")
-    for name in ("F1", "regret", "ratio of median regrets"):
+def _differences(groups: Groups) -> Table:
+    table = Table("stream", title="causes learner less GROUP BY, paired by stream")
+    for name in ("F1", "over time", "regret"):
         table.add_column(name, justify="right")
-    for kind, mine in _kinds(groups, scores):
-        ours, theirs = _of(mine, "causes"), _of(mine, "group-by")
-        pairs = list(zip(ours, theirs, strict=True))
-        if pairs:
-            below = np.median([b.regret for b in theirs])
-            ratio = np.median([a.regret for a in ours]) / below if below else float("nan")
+    for (kind, method), theirs in groups.items():
+        ours = groups.get((kind, "causes"))
+        if method == "group-by" and ours:
+            pairs = list(zip(ours, theirs, strict=True))
             table.add_row(
                 kind,
-                _with_interval([a.f1 - b.f1 for a, b in pairs]),
+                _with_interval([a.f1 - b.f1 for a, b in pairs], ".2f"),
+                _with_interval([a.over_time - b.over_time for a, b in pairs], ".2f"),
                 _with_interval([a.regret - b.regret for a, b in pairs], ",.0f"),
-                f"{ratio:.2f}",
             )
+    return table
+
+
+# Aims.
+
+
+class Aim(NamedTuple):
+    """What a figure must reach on every one of some kinds; `most` if it may not be exceeded."""
+
+    text: str
+    kinds: Sequence[str]
+    figure: Callable[[Sequence[Score]], float]
+    bound: float
+    most: bool = False
+    method: str = "causes"
+
+
+def _average(name: str) -> Callable[[Sequence[Score]], float]:
+    return lambda scores: interval([getattr(each, name) for each in scores])[0]
+
+
+def _silent(scores: Sequence[Score]) -> float:
+    return float(np.mean([each.changes == 0 for each in scores]))
+
+
+def _median_regret(scores: Sequence[Score]) -> float:
+    return float(np.median([each.regret for each in scores]))
+
+
+def _most_drops(scores: Sequence[Score]) -> float:
+    return max(each.drops for each in scores)
+
+
+WITH_CAUSE = (
+    *FAMILIES["bench"],
+    *FAMILIES["incidents"],
+    *(kind for kind in MOVING if kind not in WITHOUT_CAUSE),
+)
+STATIONARY = ("one", "pair", "triple", "two", "nested", "unfiltered", "high", "null", "tempt")
+AIMS = (
+    # F1: .04 below the prototype's figure.
+    Aim("F1, large share", ["big"], _average("f1"), 0.775),
+    Aim("F1, hard", ["hard"], _average("f1"), 0.672),
+    Aim("F1, tempting children", ["tempt"], _average("f1"), 0.753),
+    Aim("F1, bench", ["all bench"], _average("f1"), 0.883),
+    Aim("F1, drift, storm, high base, null", ["all moving"], _average("f1"), 0.932),
+    Aim("false causes, the same", list(MOVING), _average("false"), 0.05, most=True),
+    Aim("silent, storms without a cause", ["storm0"], _silent, 1.0),
+    Aim("silent, permuted labels", list(PERMUTED), _silent, 0.99),
+    Aim("false causes, sorted by label", ["sorted"], _average("false"), 0.0, most=True),
+    Aim("gain in force", WITH_CAUSE, _average("gain"), 0.0),
+    Aim("gain of greedy's, ramp", ["ramp"], _average("of_greedy"), 0.7),
+    Aim("drops of one cause, stationary", (*STATIONARY, *HARD), _most_drops, 2, most=True),
+    Aim("regret", ["p.3 q.01"], _median_regret, 55, True),
+    Aim("regret", ["p.3 q.01"], _median_regret, 45, True, "causes-declared"),
+    Aim("regret", ["p.3 q.01"], _median_regret, 90, True, "causes-auto"),
+    Aim("regret", ["p1 q0"], _median_regret, 62, True),
+    Aim("regret", ["changing"], _median_regret, 2506, True),
+)
+
+
+def _aims(groups: Groups) -> Table:
+    """Compare the worst kind of each aim, of those that were run, with its bound."""
+    table = Table("aim", "method", "worst", title="What version 0.3 must show")
+    for name in ("figure", "bound", "ok"):
+        table.add_column(name, justify="right")
+    for aim in AIMS:
+        sign = 1 if aim.most else -1
+        kinds = [kind for kind in aim.kinds if (kind, aim.method) in groups]
+        figures = {kind: aim.figure(groups[kind, aim.method]) for kind in kinds}
+        if figures:
+            worst = max(figures, key=lambda kind: sign * figures[kind])
+            ok = "yes" if sign * figures[worst] <= sign * aim.bound else "NO"
+            cells = f"{figures[worst]:.3f}", f"{'<=' if aim.most else '>='} {aim.bound:g}", ok
+            table.add_row(aim.text, aim.method, worst, *cells)
     return table
 
 
@@ -384,55 +511,46 @@ def _differences(groups: Sequence[str], scores: Sequence[Score]) -> Table:
 def parser() -> argparse.ArgumentParser:
     """Return the options of `python -m bench causes`."""
     made = argparse.ArgumentParser(prog="python -m bench causes")
-    made.add_argument("--seeds", type=int, default=SEEDS, help="incidents of each group")
-    made.add_argument("--groups", default="", help=f"comma-separated: {', '.join(MAKERS)}")
-    made.add_argument("--fixed", action="store_true", help="only DESIGN's fixed streams")
-    made.add_argument("--generated", action="store_true", help="only generated groups")
-    made.add_argument("--heldout", action="store_true", help="seeds that nothing was tuned on")
-    made.add_argument("--learner-only", action="store_true", help="only the causes learner")
+    kinds = ", ".join([*FAMILIES, *MAKERS]).replace("%", "%%")
+    made.add_argument("--kinds", default=",".join(USUAL), help=f"comma-separated: {kinds}")
+    made.add_argument("--fixed", action="store_true", help="only the fixed streams")
+    made.add_argument("--streams", type=int, default=STREAMS, help="streams of each kind")
+    made.add_argument("--seed", type=int, default=SEED, help="seed of the first stream")
+    made.add_argument("--epsilon", type=float, default=EPSILON)
     made.add_argument("--methods", default="", help=f"comma-separated: {', '.join(METHODS)}")
-    made.add_argument("--width", type=int, help="width of all methods (3; fixed: the row's)")
-    made.add_argument("--processes", type=int, default=2)
+    made.add_argument("--width", type=int, help="width of all methods, instead of the stream's")
+    made.add_argument("--jobs", type=int, default=JOBS, help="processes")
+    made.add_argument("--json", type=Path, help="write every score to this file too")
     return made
 
 
-def _asked(options: argparse.Namespace) -> tuple[list[str], tuple[str, ...]]:
-    groups = options.groups.split(",") if options.groups else list(MAKERS)
-    if options.fixed:
-        groups = [name for name in groups if name in FIXED]
-    if options.generated:
-        groups = [name for name in groups if name not in FIXED]
-    methods = tuple(options.methods.split(",")) if options.methods else DEFAULT
-    if options.learner_only:
-        methods = ("causes",)
-    unknown = (set(groups) - set(MAKERS)) | (set(methods) - set(METHODS))
+def _asked(options: argparse.Namespace) -> Iterator[Task]:
+    names = ["fixed"] if options.fixed else options.kinds.split(",")
+    kinds = [kind for name in names for kind in FAMILIES.get(name, (name,))]
+    methods = tuple(options.methods.split(",")) if options.methods else ()
+    unknown = (set(kinds) - set(MAKERS)) | (set(methods) - set(METHODS))
     if unknown:
-        sys.exit(f"unknown group or method: {', '.join(sorted(unknown))}")
-    return groups, _available(methods)
-
-
-def _available(methods: Iterable[str]) -> tuple[str, ...]:
-    kept = []
-    for name in methods:
-        if name == "causes" and not private_causes_exist():
-            print("skipped: the causes learner is not in this tree")
-        elif name in PEERS and not PEERS[name].installed():
-            print(f"skipped: {name} is not installed")
-        else:
-            kept.append(name)
-    return tuple(kept)
+        sys.exit(f"unknown kind or method: {', '.join(sorted(unknown))}")
+    for kind in kinds:
+        available = tuple(name for name in methods or usual_methods(kind) if _available(name))
+        for seed in range(options.seed, options.seed + options.streams):
+            yield Task(kind, seed, available, options.width, options.epsilon)
 
 
 def run(arguments: Sequence[str] = ()) -> None:
-    """Run the incidents that are asked for and print the tables."""
+    """Run the streams that are asked for and print the tables."""
     options = parser().parse_args(list(arguments))
-    groups, methods = _asked(options)
-    which = seeds(options.seeds, heldout=options.heldout)
-    # The longest first, so that two processes end at about the same time.
-    order = sorted(groups, key=lambda group: group not in ("long", "share .3%"))
-    tasks = [Task(group, seed, methods, options.width) for group in order for seed in which]
-    found = attempts(tasks, options.processes)
-    print_tables(groups, found, methods)
+    scores = attempts(list(_asked(options)), options.jobs)
+    groups = grouped(scores)
+    if options.json:
+        options.json.write_text(as_json(options, groups, scores), "utf-8")
+    console = Console(highlight=False, emoji=False, width=160)
+    title = f"epsilon {options.epsilon:g}, delta {DELTA:g}; 95 % bootstrap intervals"
+    console.print(_table(f"What was published: {title}", PUBLISHED, groups))
+    console.print(_table(f"The rule in force: {title}", IN_FORCE, groups))
+    for table in (_differences(groups), _aims(groups)):
+        if table.row_count:
+            console.print(table)
 
 
 if __name__ == "__main__":

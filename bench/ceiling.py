@@ -1,10 +1,12 @@
-"""Find causes without privacy, told everything: the ceiling of what counting can find.
+"""Find causes without privacy, told everything: the ceiling of what a greedy search can find.
 
-Told the rounds at which the set of causes changes and the true min_rate, it counts every pattern
-over all rows of a phase, takes the one of the highest gain (positives - c x negatives) if that is
-`MARGIN` standard deviations above 0, removes its rows, and begins again.
+It is told all rows in advance, the rounds at which the set of causes changes, and what an alarm on
+each row gains (`Incident.weights`). It sums the weights of every pattern over all rows of a phase,
+takes the one of the highest gain if that is `MARGIN` standard deviations above 0, removes its rows,
+and begins again. What it finds stands from the first round of the phase.
 """
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -37,7 +39,7 @@ def _causes(incident: Incident, start: int, stop: int, width: int) -> list[Key]:
 
 def _best(incident: Incident, start: int, stop: int, left: Mask, width: int) -> Key | None:
     """Return the pattern of the highest gain among the rows that are left, if it is significant."""
-    labels = incident.labels[start:stop]
+    labels, weights = incident.labels[start:stop], incident.weights[start:stop]
     positive: Ints = np.flatnonzero(left & labels)
     negative: Ints = np.flatnonzero(left & ~labels)
     best, highest = None, 0.0
@@ -53,9 +55,11 @@ def _best(incident: Incident, start: int, stop: int, left: Mask, width: int) -> 
         keys, counts = keys[enough], counts[enough]
         listed = keys_of(incident, names, start, stop, negative)
         places = np.minimum(np.searchsorted(keys, listed), len(keys) - 1)
-        negatives = np.bincount(places[keys[places] == listed], minlength=len(keys))
-        gains = counts - incident.cost * negatives
-        gains[gains <= MARGIN * np.sqrt(counts + incident.cost**2 * negatives)] = 0
+        hit = keys[places] == listed
+        alarms = partial(np.bincount, places[hit], minlength=len(keys))
+        costs = weights[negative[hit]]
+        gains = counts + alarms(costs)
+        gains[gains <= MARGIN * np.sqrt(counts + alarms(costs**2))] = 0
         top = int(gains.argmax())
         if gains[top] > highest:
             highest, best = float(gains[top]), split_key(incident, names, int(keys[top]))

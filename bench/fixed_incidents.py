@@ -11,19 +11,16 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from bench.incidents import (
-    GROUPS,
     Codes,
     Draft,
+    Floats,
     Incident,
-    Maker,
     Recipe,
+    chances_of,
     finish,
-    make_group,
-    make_null,
     plant,
     zipf,
 )
@@ -36,7 +33,6 @@ SIZES = (100, 50, 20, 200, 1000, 30, 60, 10, 400, 25)
 class Row(NamedTuple):
     """A row of DESIGN's table: rates, share, and what differs from its usual stream."""
 
-    text: str
     rate: float
     base: float
     share: float
@@ -51,25 +47,22 @@ class Row(NamedTuple):
 
 
 FIXED: dict[str, Row] = {
-    "p.3 q.01": Row("p .3, q .01, share 5 %, min_rate .09", 0.3, 0.01, 0.05),
-    "p.7 q.05": Row("p .7, q .05, share 5 %, 0/1 loss", 0.7, 0.05, 0.05, 0.5),
-    "p.6 q.05": Row("p .6, q .05, share 2.5 %, 0/1 loss", 0.6, 0.05, 0.025, 0.5),
-    "p.7 q.1": Row("p .7, q .1, share 5 %, 0/1 loss", 0.7, 0.1, 0.05, 0.5),
-    "p1 q0": Row("p 1, q 0, share 5 %, 0/1 loss", 1.0, 0.0, 0.05, 0.5),
-    "p1 q0 column": Row("p 1, q 0, one column", 1.0, 0.0, 0.05, 0.5, columns=1),
-    "common pair": Row("pair of common values, p .3, share 2 %", 0.3, 0.01, 0.02, width=2),
-    "3 causes": Row("3 causes of 3 %, p .3", 0.3, 0.01, 0.03, causes=3),
-    "10 columns": Row(
-        "pair in 10 columns, p .3, share 2.6 %", 0.3, 0.01, 0.026, width=2, columns=10
-    ),
-    "share .3%": Row("share .3 %, p .3, T = 1e6", 0.3, 0.01, 0.003, rounds=1_000_000),
-    "appears": Row("p .3, share 5 %, from round 120,000", 0.3, 0.01, 0.05, first=120_000),
-    "no cause": Row("no cause, base rate 1 %", 0.0, 0.01, 0.0, causes=0),
-    "storms": Row("no cause, base rate moves by day, auto", 0, 0.05, 0, None, 0, storms=True),
-    "storms p.5": Row(
-        "p .5, share 5 %, base rate moves by day, auto", 0.5, 0.05, 0.05, None, storms=True
-    ),
-    "changing": Row("p .9, a new culprit every 20,000 rounds", 0.9, 0.01, 0.05, 0.5, phases=10),
+    "p.3 q.01": Row(0.3, 0.01, 0.05),
+    # At a min_rate of one half the loss is the number of mistakes.
+    "p.7 q.05": Row(0.7, 0.05, 0.05, 0.5),
+    "p.6 q.05": Row(0.6, 0.05, 0.025, 0.5),
+    "p.7 q.1": Row(0.7, 0.1, 0.05, 0.5),
+    "p1 q0": Row(1.0, 0.0, 0.05, 0.5),
+    "p1 q0 column": Row(1.0, 0.0, 0.05, 0.5, columns=1),
+    "common pair": Row(0.3, 0.01, 0.02, width=2),
+    "3 causes": Row(0.3, 0.01, 0.03, causes=3),
+    "10 columns": Row(0.3, 0.01, 0.026, width=2, columns=10),
+    "share .3%": Row(0.3, 0.01, 0.003, rounds=1_000_000),
+    "appears": Row(0.3, 0.01, 0.05, first=120_000),
+    "no cause": Row(0.0, 0.01, 0.0, causes=0),
+    "storms": Row(0.0, 0.05, 0.0, None, 0, storms=True),
+    "storms p.5": Row(0.5, 0.05, 0.05, None, storms=True),
+    "changing": Row(0.9, 0.01, 0.05, 0.5, phases=10),
 }
 
 
@@ -90,17 +83,18 @@ def make_fixed(name: str, seed: int) -> Incident:
             drafts.append(Draft(pattern, first, last, row.rate))
     base = np.full(row.rounds, row.base)
     if row.storms:
-        base = np.minimum(base * _weather(rng, row.rounds), MOST_STORMY)
-    facts: dict[str, Any] = {"group": name, "seed": seed, "text": row.text, "width": row.width}
-    return finish(rng, codes, base, drafts, min_rate=row.min_rate, **facts)
+        base = stormy(rng, row.rounds, row.base)
+    facts: dict[str, Any] = {"kind": name, "seed": seed, "width": row.width}
+    chances = chances_of(codes, base, drafts)
+    return finish(rng, codes, chances, drafts, min_rate=row.min_rate, **facts)
 
 
-def _weather(rng: np.random.Generator, rounds: int) -> npt.NDArray[np.float64]:
-    """Return by how much positives are more frequent in each round: another factor every day."""
+def stormy(rng: np.random.Generator, rounds: int, base: float) -> Floats:
+    """Return a base rate that is another multiple of `base` every day."""
     logs = np.zeros(-(-rounds // DAY))
     for day in range(1, len(logs)):
         logs[day] = 0.5 * logs[day - 1] + rng.normal()
-    return np.repeat(np.exp(logs), DAY)[:rounds]
+    return np.minimum(base * np.repeat(np.exp(logs), DAY)[:rounds], MOST_STORMY)
 
 
 def _write_culprit(
@@ -172,19 +166,6 @@ def make_real(seed: int) -> Incident:
         coded, names = pd.factorize(frame[column])
         codes[str(column)] = coded.astype(np.int32)[drawn]
         values[str(column)] = np.asarray(names, dtype=object)
-    text = f"table {name}, causes planted"
-    base, drafts = plant(rng, codes, Recipe(text, (1, 2), (1, 1, 2, 3)))
-    return finish(rng, codes, base, drafts, values=values, group="real", seed=seed, text=text)
-
-
-MAKERS: dict[str, Maker] = {
-    **{name: partial(make_group, name) for name in GROUPS},
-    "real": make_real,
-    "null": make_null,
-    **{name: partial(make_fixed, name) for name in FIXED},
-}
-
-
-def make(name: str, seed: int) -> Incident:
-    """Make an incident of a group or fixed stream: the same for the same seed."""
-    return MAKERS[name](seed)
+    base, drafts = plant(rng, codes, Recipe((1, 2), (1, 1, 2, 3)))
+    chances = chances_of(codes, base, drafts)
+    return finish(rng, codes, chances, drafts, values=values, kind="real", seed=seed)

@@ -13,10 +13,9 @@ from itertools import product
 from multiprocessing import get_context
 from statistics import mean
 
-from bench.causes import DELTA, EPSILON, score
-from bench.fixed_incidents import make
+from bench.causes import DELTA, EPSILON, MAKERS, score
 from bench.group_by import Config, run_group_by
-from bench.incidents import GROUPS, seeds
+from bench.incidents import GROUPS
 
 NOISES = ("gaussian", "laplace")
 STARTS = (2_000, 4_000, 8_000, 16_000, 32_000)
@@ -27,7 +26,7 @@ KEEPS = (-1.0, 0.0, 2.0, 3.0)
 
 def _tried(task: tuple[str, int, Sequence[Config]]) -> tuple[str, list[tuple[float, float]]]:
     group, seed, configs = task
-    incident, found = make(group, seed), []
+    incident, found = MAKERS[group](seed), []
     for config in configs:
         timeline = run_group_by(incident, EPSILON, DELTA, width=incident.width, config=config)
         result = score(incident, timeline, "group-by")
@@ -38,7 +37,7 @@ def _tried(task: tuple[str, int, Sequence[Config]]) -> tuple[str, list[tuple[flo
 def compare(configs: Sequence[Config], count: int) -> Config:
     """Print what each choice scores, the best last; return the best."""
     groups = [g for g in [*GROUPS, "real", "null"] if g != "long"]
-    tasks = [(group, seed, configs) for group in groups for seed in seeds(count)]
+    tasks = [(group, seed, configs) for group in groups for seed in range(count)]
     by_group: dict[str, list[list[tuple[float, float]]]] = defaultdict(list)
     with get_context("spawn").Pool(2) as pool:
         for number, (group, found) in enumerate(pool.imap_unordered(_tried, tasks), 1):

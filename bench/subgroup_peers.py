@@ -24,15 +24,15 @@ SMALLEST = 0.002
 
 
 def _frame(incident: Incident, start: int, stop: int) -> pd.DataFrame:
-    frame = pd.DataFrame({name: col[start:stop] for name, col in incident.columns.items()})
-    return frame.assign(_label=incident.labels[start:stop])
+    frame = incident.table.slice(start, stop - start).to_pandas().astype(str)
+    return frame.assign(_label=incident.labels[start:stop], _weight=incident.weights[start:stop])
 
 
 def _sliceline(incident: Incident, start: int, stop: int, width: int) -> Iterator[Cause]:
     from sliceline.slicefinder import Slicefinder
 
     frame = _frame(incident, start, stop)
-    names = [name for name in frame.columns if name != "_label"]
+    names = list(incident.codes)
     finder = Slicefinder(
         alpha=0.95, k=RANKED, max_l=width, min_sup=max(50, int(0.002 * len(frame))), verbose=False
     )
@@ -68,7 +68,7 @@ def _pysubgroup(incident: Incident, start: int, stop: int, width: int) -> Iterat
 
 
 def _duckdb(incident: Incident, start: int, stop: int, width: int) -> Iterator[Cause]:
-    """GROUPING SETS over every set of columns, by positives - c x negatives."""
+    """GROUPING SETS over every set of columns, by the sum of weights."""
     import duckdb
 
     frame = _frame(incident, start, stop)
@@ -80,7 +80,7 @@ def _duckdb(incident: Incident, start: int, stop: int, width: int) -> Iterator[C
     with duckdb.connect() as connection:
         connection.register("events", frame)
         rows = connection.execute(
-            f"select {columns}, sum(_label::int) - {incident.cost} * sum((not _label)::int) as gain"
+            f"select {columns}, sum(_weight) as gain"
             f" from events group by grouping sets ({sets}) order by gain desc limit {RANKED}"
         ).fetchall()
     for row in rows:

@@ -10,23 +10,24 @@ import pytest
 import littlestone as ls
 import naive
 from effort import scaled
+from littlestone._hypotheses.columns import objects
 from littlestone._hypotheses.rows import as_batch, row_of
 from littlestone._learners import epoch_rows
-from littlestone._learners.epoch_rows import EpochRows, value_hash
+from littlestone._learners.epoch_rows import EpochRows, hash_values
 from littlestone._learners.loop import ChangedState
 from naive import add_rows
 
 
 def test_values_with_one_identity_have_one_hash() -> None:
     for same in ([3, "3", np.int8(3), b"3"], ["0.0", "-0.0", 0.0, -0.0], [None], [True, "True"]):
-        assert len({value_hash(value) for value in same}) == 1
+        assert len(set(hash_values(objects(same)))) == 1
     texts = ("", "a", "b", "ab", "ba", "3", "03", "x" * 65, "-0.0", "-0.0\0", "\0", "\ud800")
-    assert len(set(map(value_hash, texts))) == len(texts)
+    assert len(set(hash_values(objects(texts)))) == len(texts)
 
 
 def test_hashes_are_those_that_stores_hold() -> None:
     """A store keeps hashes: they must not change from version to version."""
-    assert [value_hash(value) for value in ("4.2.1", "x" * 70, 3, None)] == [
+    assert hash_values(objects(("4.2.1", "x" * 70, 3, None))).tolist() == [
         1426989167, 18168585, 1245094663, 2013832146,
     ]  # fmt: skip
 
@@ -96,7 +97,7 @@ def test_negatives_of_one_hash_are_shared_and_positives_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Theorem 15, hashed negatives: with every value in one hash, all keys read all negatives."""
-    monkeypatch.setattr(epoch_rows, "value_hash", lambda value: 7)
+    monkeypatch.setattr(epoch_rows, "hash_values", lambda values: np.full(len(values), 7))
     rows = EpochRows(ls.Causes(["a"]))
     values = np.array(["x", "x", "y", "z"], dtype=object)
     add_rows(rows, {"a": values}, np.array([True, True, True, False]))

@@ -168,10 +168,9 @@ def test_margins_stay_within_64_bits() -> None:
 
 # The states in which epochs begin.
 
-AB = points_of(dict.fromkeys("abc", (False, True)))
 FORESTS: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
-    "rules": (ls.Rules(list("abc")), AB),
-    "conjunctions": (ls.Conjunctions(list("abc")), AB),
+    "rules": (ls.Rules(list("abc")), points_of(dict.fromkeys("abc", (0, 1, 2)))),
+    "conjunctions": (ls.Conjunctions(list("abc")), points_of(dict.fromkeys("abc", (False, True)))),
     "intervals": (ls.Intervals(1, 9), list(range(1, 10))),
     "cuts": (ls.Thresholds(1, 9), list(range(1, 10))),
     "sets": (ls.Sets(3), [0, 1, 2, 3]),

@@ -126,7 +126,7 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
     cls, _ = CASES[name]
     if kind == "paper" and complexity(cls) > 2:
         pytest.skip("its trees have 2^(d+1) leaves: the twin would take minutes")
-    plan, stream = replace(PLANS[kind](cls), threshold=3, check_every=3), stream_of(name, 0.1, 2)
+    plan, stream = replace(PLANS[kind](cls), threshold=3, check_every=3), stream_of(name, 0.1, 1)
     users = users_of(plan)
     twin = naive.PaperLearner(cls, plan, 5, SeededNoise(3))
     for n, (x, y) in enumerate(stream):

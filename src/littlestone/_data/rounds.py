@@ -91,11 +91,9 @@ class UsableRounds(NamedTuple):
     def between(self, start: int, stop: int) -> "UsableRounds":
         """Return the rounds from `start` up to `stop`."""
         # Null rounds are left out, so numbers have gaps: search, do not subtract.
-        first, last = np.searchsorted(self.number, [start, stop])
-        if first == 0 and last == len(self.number):
-            return self
-        part = slice(int(first), int(last))
-        return self.taken(part)
+        first, last = self.number.searchsorted((start, stop)).tolist()
+        whole = first == 0 and last == len(self.number)
+        return self if whole else self.taken(slice(first, last))
 
     def update(self, state: Any) -> None:
         """Let `state` learn the rounds."""

@@ -295,14 +295,18 @@ def _values(cells: Cells) -> ReadColumn:
     """Read values, each as it is; a cell that has no text is wrong."""
     column = coded(cells)
     wrong = column.map(_without_text)
-    if not wrong.any():
+    if not wrong:
         return column, np.zeros(len(column), dtype=bool)
-    return column.without(wrong), wrong[column.codes]
+    return column.without(wrong), np.isin(column.codes, wrong)
 
 
-def _without_text(values: npt.NDArray[Any]) -> Mask:
-    found = (type(v) not in _WITH_TEXT and not passes(key_of, v) for v in values.tolist())
-    return np.fromiter(found, dtype=bool, count=len(values))
+def _without_text(values: npt.NDArray[Any]) -> list[int]:
+    """Return the codes of the values that have no text."""
+    return [
+        code
+        for code, value in enumerate(values.tolist())
+        if type(value) not in _WITH_TEXT and not passes(key_of, value)
+    ]
 
 
 def _numbers(cells: Cells) -> ReadColumn:

@@ -8,7 +8,9 @@ other rows (docs/guarantee.md, Lemma 0). Which code a value gets does depend on 
 be read from codes but equality; and one value may have several codes.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from itertools import count
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -83,7 +85,7 @@ class Column:
         result: Result = self._computed[function]
         return result
 
-    def without(self, wrong: Mask) -> "Column":
+    def without(self, wrong: Mask | list[int]) -> "Column":
         """Return the column with None in place of some of its values."""
         values = self.values.copy()
         values[wrong] = None
@@ -108,12 +110,9 @@ def objects(cells: Any) -> Array:
     )
 
 
-class _Numbering(dict[Hashable, int]):
-    """Number what is looked up, in the order in which it occurs."""
-
-    def __missing__(self, cell: Hashable) -> int:
-        self[cell] = number = len(self)
-        return number
+def _numbering() -> defaultdict[Hashable, int]:
+    """Return a dict that numbers what is looked up, in the order in which it occurs."""
+    return defaultdict(count().__next__)
 
 
 # Arrays below this length are coded faster as Python objects.
@@ -124,7 +123,7 @@ _SAME_TYPE = (int, float, bool, bytes, NoneType)
 
 def column_from_cells(cells: Sequence[Any]) -> Column:
     """Return cells as a column."""
-    numbers, typed = _Numbering(), _Numbering()
+    numbers, typed = _numbering(), _numbering()
     try:
         codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
         # Text equals nothing but text; 1, 1.0 and True are one key, and three values.
@@ -142,7 +141,7 @@ def column_from_cells(cells: Sequence[Any]) -> Column:
 
 def _told_apart(cells: Sequence[Any]) -> Column:
     """Return cells as a column, told apart one by one."""
-    numbers, values = _Numbering(), list[Any]()
+    numbers, values = _numbering(), list[Any]()
     codes = np.empty(len(cells), np.int32)
     for row, cell in enumerate(cells):
         held = type(cell)
@@ -188,12 +187,3 @@ def column_from_codes(values: Sequence[Any], codes: Array) -> Column:
     if len(codes) and codes.min() < 0:
         values, codes = [*values, None], np.where(codes < 0, len(values), codes)
     return Column(objects(values), codes.astype(np.int32, copy=False))
-
-
-def joined(columns: Iterable[Column]) -> Column:
-    """Return columns one after the other."""
-    parts = list(columns)
-    starts = np.cumsum([0, *(len(part.values) for part in parts)])
-    codes = [part.codes + start for part, start in zip(parts, starts.tolist(), strict=False)]
-    values = np.concatenate([part.values for part in parts])
-    return Column(values, np.concatenate(codes).astype(np.int32))

@@ -39,7 +39,7 @@ def _library(held: Any) -> str:
 
 def raw_cells(held: Any) -> Cells:
     """Return the cells of a column, as its library has them."""
-    if isinstance(held, Column):
+    if isinstance(held, Column | list):
         return held
     match _library(held):
         case "pandas":
@@ -63,7 +63,7 @@ def _array_or_list(held: Any) -> Cells:
     if hasattr(held, "__array__"):
         return np.asarray(held)
     if isinstance(held, Iterable) and not isinstance(held, str | bytes):
-        return held if isinstance(held, list) else list(held)
+        return list(held)
     raise BadExample(f"a batch of examples is an array or a list, not {type(held).__name__}")
 
 
@@ -113,7 +113,7 @@ def _polars(column: Any) -> Cells:
 def refuse_guessed(held: Any, cells: Cells, kind: Kind) -> None:
     """Raise `BadColumn` for a column of values whose type may come from other rows."""
     # A column without rows has no row that could have decided its type.
-    if kind != "value" or isinstance(held, Column) or not len(cells):
+    if kind != "value" or isinstance(held, Column | list) or not len(cells):
         return
     if _library(held) in _TABLES:
         # A column of numbers has lost its text even if all are missing: some were, such as '+nan'.

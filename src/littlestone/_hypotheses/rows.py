@@ -19,6 +19,8 @@ pandas; what a masked array masks.
 """
 
 from collections.abc import Iterable, Mapping, Sized
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -161,7 +163,7 @@ def read_examples(X: Any, reads: Reads) -> tuple[Batch, Mask]:
         cells = checked_cells(named_column(X, str(name)), kind, f"column {name!r}")
         columns[str(name)], unread = read_column(cells, kind)
         wrong.append(unread)
-    return _of_one_length(X, columns), np.asarray(np.logical_or.reduce(wrong))
+    return _of_one_length(X, columns), reduce(or_, wrong)
 
 
 def _as_it_came(X: Any) -> Batch:
@@ -270,7 +272,7 @@ def named_column(X: Any, column: str) -> Any:
     """Return a column of a table as it stands there."""
     if type(X) is dict and column in X:
         return X[column]
-    names = column_names(X)
+    names = None if type(X) is list else column_names(X)
     if names is not None:
         if column not in names:
             odd = not all(isinstance(name, str) for name in names)

@@ -11,7 +11,6 @@ replaced round, would be void (docs/guarantee.md, Lemma 0).
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from types import NoneType
 from typing import Any, TypeVar, cast
@@ -64,7 +63,6 @@ def plain(value: object) -> Plain:
     )
 
 
-_WHOLE = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _MOST_DIGITS = 1 + LONGEST_INT * 3 // 10
 
 
@@ -92,11 +90,11 @@ def canonical(value: object) -> Plain:
 def _from_text(text: str) -> int | str:
     if text == "-0.0":  # what a negative zero prints as
         return "0.0"
-    if not text[-1:].isdecimal() or len(text) > _MOST_DIGITS or _WHOLE.fullmatch(text) is None:
+    if not text.removeprefix("-").isdecimal() or len(text) > _MOST_DIGITS:
         return text
-    # Only the form that Python prints: '007' and '+7' are texts of their own.
+    # Only the form that Python prints: '007', '-0' and digits of other scripts are their own texts.
     number = int(text)
-    return number if number.bit_length() <= LONGEST_INT else text
+    return number if str(number) == text and number.bit_length() <= LONGEST_INT else text
 
 
 def _from_whole(number: int) -> int | str:
@@ -111,7 +109,7 @@ def _from_whole(number: int) -> int | str:
 def key_of(value: object) -> bytes:
     """Return the canonical bytes of what identifies a value."""
     # Two fast paths for the most common cells; both give what the last line gives.
-    if type(value) is str and not (value[-1:].isdecimal() and value[0] in "-0123456789"):
+    if type(value) is str and not value.isdecimal() and value[:1] != "-":
         return b"s" + value.encode("utf-8", "surrogatepass")
     if type(value) is int and -SMALL < value < SMALL:
         return b"i%x" % value  # its own canonical value

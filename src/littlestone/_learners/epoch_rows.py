@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from littlestone._classes.causes import Causes, Ranges
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
-from littlestone._hypotheses.columns import Column, column_from_cells, joined, objects
+from littlestone._hypotheses.columns import Column, column_from_cells, objects
 from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
 from littlestone._learners.loop import ChangedState, StateData
@@ -36,7 +36,7 @@ Hashes = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
 
-# Chunks of fewer rows are joined.
+# Batches are joined up to so many rows.
 SMALL_CHUNK = 1 << 12
 # Counts of so many keys are kept in a table by key; of more keys, only those that are wanted.
 LARGEST_TABLE = 1 << 20
@@ -44,14 +44,9 @@ LARGEST_TABLE = 1 << 20
 LARGEST_NUMBER = 1 << 62
 
 
-def value_hash(value: object) -> int:
-    """Return the hash of a value, by its identity: stores keep it, so it never changes."""
-    return crc32(key_of(value))
-
-
 def hash_values(values: npt.NDArray[Any]) -> Hashes:
-    """Return the hash of each of several values."""
-    return np.fromiter(map(value_hash, values.tolist()), np.uint32, len(values))
+    """Return the hash of each value, by its identity: stores keep it, so it never changes."""
+    return np.fromiter(map(crc32, map(key_of, values.tolist())), np.uint32, len(values))
 
 
 class ColumnsOfRows(NamedTuple):
@@ -103,9 +98,7 @@ class PatternIndex:
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
         hashed = [
-            Column(column.map(hash_values), column.codes[negative])
-            if ranges is None
-            else column[negative]
+            _hashed(column, negative) if ranges is None else column[negative]
             for column, ranges in zip(columns, self.ranges, strict=True)
         ]
         exact = [column[positive] for column in columns]
@@ -163,11 +156,13 @@ class _Chunk(NamedTuple):
     def size(self) -> int:
         return len(self.positives[0]) + len(self.negatives[0])
 
-    def __add__(self, other: "_Chunk") -> "_Chunk":  # type: ignore[override]
-        pairs = zip(self.negatives, other.negatives, strict=True)
-        return _Chunk(
-            np.concatenate([self.positives, other.positives], axis=1), tuple(map(joined, pairs))
-        )
+
+def _joined(chunks: list[_Chunk]) -> _Chunk:
+    """Return chunks as one, whose negatives have a hash a row."""
+    positives = np.concatenate([chunk.positives for chunk in chunks], axis=1)
+    columns = zip(*(chunk.negatives for chunk in chunks), strict=True)
+    hashes = (np.concatenate([part.values[part.codes] for part in parts]) for parts in columns)
+    return _Chunk(positives, tuple(map(_column_of_hashes, hashes)))
 
 
 class EpochRows:
@@ -190,7 +185,9 @@ class EpochRows:
         ]
         if self.cls.has_outcomes:
             self._numbers.append({})
+        # Small batches wait behind the chunks that are complete, and are joined when they are read.
         self._chunks: list[_Chunk] = []
+        self._complete = self._waiting_rows = 0
         # How many chunks are saved, and the size of the last of them, which may have grown since.
         self._saved, self._cleared = (0, 0), True
 
@@ -202,18 +199,24 @@ class EpochRows:
     def add(self, rows: ColumnsOfRows) -> None:
         """Add rows that no published cause matches."""
         positives = map(_number, rows.positives, self._numbers)
-        self._append(_Chunk(np.array(list(positives)), rows.negatives))
+        chunk = _Chunk(np.array(list(positives)), rows.negatives)
+        if self._waiting_rows + chunk.size > SMALL_CHUNK:
+            self._join()
+            self._complete, self._waiting_rows = len(self._chunks), 0
+        self._chunks.append(chunk)
+        self._waiting_rows += chunk.size
 
-    def _append(self, chunk: _Chunk) -> None:
-        if self._chunks and self._chunks[-1].size + chunk.size <= SMALL_CHUNK:
-            chunk = self._chunks.pop() + chunk
-        if chunk.size:
-            self._chunks.append(chunk)
+    def _join(self) -> None:
+        """Make one chunk of the batches that wait; of rows there are none, no chunk."""
+        waiting = self._chunks[self._complete :]
+        if len(waiting) > 1 or not self._waiting_rows:
+            self._chunks[self._complete :] = [_joined(waiting)] if self._waiting_rows else []
 
     def counts(self) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
         """Return, of every active pattern, its negative and positive rows, and its width from 0."""
         values = [list(numbers) for numbers in self._numbers]
         patterns = PatternKeys(self.index, values)
+        self._join()
         if not self._chunks:
             return np.zeros((0, 2), np.int64), np.zeros(0, np.intp), patterns
         positives = np.concatenate([chunk.positives for chunk in self._chunks], axis=1)
@@ -254,8 +257,9 @@ class EpochRows:
 
     def unsaved(self) -> ChangedState:
         """Return the chunks of rows that are new, or have grown, since the last call."""
+        self._join()
         chunks, size = self._saved
-        # Small chunks are joined: the last one that was saved may have grown.
+        # The last chunk that was saved may have been joined with others.
         first = chunks - 1 if chunks and self._chunks[chunks - 1].size > size else chunks
         parts = {n: self._dump(self._chunks[n]) for n in range(first, len(self._chunks))}
         changed = ChangedState(self._cleared, parts)
@@ -286,6 +290,8 @@ class EpochRows:
             self._chunks.append(
                 _Chunk(np.array(list(positives)), tuple(map(_column_of_hashes, hashes)))
             )
+        self._complete = max(len(self._chunks) - 1, 0)
+        self._waiting_rows = sum(chunk.size for chunk in self._chunks[self._complete :])
         self._mark_saved()
         if self.size != live["rows"]:
             raise ValueError(f"{self.size} rows of an epoch were saved as {live['rows']}")
@@ -293,12 +299,20 @@ class EpochRows:
 
 def _number(column: Column, numbers: dict[Plain, int]) -> Ids:
     """Return the number of each value of a column; values that have none get the next."""
+    if not len(column):  # the common case: positives are rare
+        return np.zeros(0, dtype=np.int64)
     found = np.zeros(len(column.values), dtype=np.int64)
     # In the order in which they occur, as if they came one by one.
     for code in dict.fromkeys(column.codes.tolist()):
         # Canonical values hold neither truth values nor floats, so equal ones are the same value.
         found[code] = numbers.setdefault(canonical(column.values[code]), len(numbers))
     return np.asarray(found[column.codes])
+
+
+def _hashed(column: Column, rows: Rows) -> Column:
+    """Return the hashes of rows: one a value of the column, or one a row where these are fewer."""
+    hashes, codes = column.map(hash_values), column.codes[rows]
+    return Column(hashes, codes) if len(hashes) <= len(codes) else _column_of_hashes(hashes[codes])
 
 
 def _column_of_hashes(hashes: Hashes) -> Column:

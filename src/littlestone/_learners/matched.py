@@ -49,11 +49,8 @@ def match(cls: Causes, rounds: UsableRounds, asked: Asked) -> "Matched":
     else:
         counts, first = np.zeros(size, np.int8), np.full(size, -1, np.int8)
     unmatched = counts == 0
-    rows = index.read(
-        rounds.batch,
-        np.flatnonzero(unmatched & ~rounds.answers),
-        np.flatnonzero(unmatched & rounds.answers),
-    )
+    negative, positive = unmatched & ~rounds.answers, unmatched & rounds.answers
+    rows = index.read(rounds.batch, negative.nonzero()[0], positive.nonzero()[0])
     votes = _votes(rounds, asked) if asked.voted else {}
     matched = Matched(rounds.number, rounds.answers, counts, first, rows, own, (), votes)
     if asked.known is None:
