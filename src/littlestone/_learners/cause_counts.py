@@ -129,7 +129,7 @@ class CauseCounts(EpochState):
     @property
     def _asked(self) -> Asked:
         if self.gate.gate is None:
-            return Asked((), None, self.plan.base_rounds, self.cls.undeclared)
+            return Asked((), None, self.cls.undeclared)
         return Asked(self.causes, self.known if any(self._slots) else None)
 
     def judge(self, part: RoundBatch, rule: Hypothesis) -> Judged:
@@ -158,7 +158,8 @@ class CauseCounts(EpochState):
         if self.gate.gate is None:
             # A round finds the base rate, or votes for a value: never both (Theorem 16).
             self._cells += rows.between(0, self.plan.base_rounds).cells(0)
-            self._values_named.update(rows.votes)
+            if self.cls.undeclared:
+                self._values_named += rows.votes(self.cls.undeclared, self.plan.base_rounds)
             return
         self._cells += rows.cells(len(self.causes))
         if rows.own is not None:

@@ -8,7 +8,7 @@ So rows that are on a cluster stay there.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,7 @@ class Asked(NamedTuple):
     causes: tuple[Cause, ...]
     # What rows of one cause alone are counted by; None if no cause can become narrower.
     known: KnownKeys | None = None
-    # The round from which each votes for one of its values, and the columns; in a first window.
-    votes_from: int = 0
+    # In a first window, the columns of which each round votes for a value.
     voted: tuple[str, ...] = ()
 
 
@@ -51,25 +50,11 @@ def match(cls: Causes, rounds: UsableRounds, asked: Asked) -> "Matched":
     unmatched = counts == 0
     negative, positive = unmatched & ~rounds.answers, unmatched & rounds.answers
     rows = index.read(rounds.batch, negative.nonzero()[0], positive.nonzero()[0])
-    votes = _votes(rounds, asked) if asked.voted else {}
-    matched = Matched(rounds.number, rounds.answers, counts, first, rows, own, (), votes)
+    voted = tuple(column_of(rounds.batch, name, "value") for name in asked.voted)
+    matched = Matched(rounds.number, rounds.answers, counts, first, rows, own, (), voted)
     if asked.known is None:
         return matched
     return matched._replace(lone=asked.known.read(rounds.batch, np.flatnonzero(matched.alone)))
-
-
-def _votes(rounds: UsableRounds, asked: Asked) -> dict[bytes, int]:
-    """Return how many rounds vote for each value: each for one, of a column that its number says."""
-    votes: Counter[bytes] = Counter()
-    # The high bits: low ones would follow the order in which a log is written.
-    column_of_round = (rounds.number.astype(np.uint64) * SPREAD >> np.uint64(33)) % len(asked.voted)
-    voting = rounds.number >= asked.votes_from
-    for place, name in enumerate(asked.voted):
-        rows = np.flatnonzero(voting & (column_of_round == place))
-        column = column_of(rounds.batch, name, "value")[rows]
-        for code, count in zip(*np.unique(column.codes, return_counts=True), strict=True):
-            votes[encode((name, canonical(column.values[code])))] += int(count)
-    return dict(votes)
 
 
 class Matched(NamedTuple):
@@ -84,7 +69,8 @@ class Matched(NamedTuple):
     own: npt.NDArray[np.int8] | None = None
     # The known number of each condition of the rows that speak on one cause alone, slot by slot.
     lone: tuple[Column, ...] = ()
-    votes: Mapping[bytes, int] = {}
+    # The values of the columns in which rounds vote, in a first window.
+    voted: tuple[Column, ...] = ()
 
     @property
     def size(self) -> int:
@@ -111,6 +97,7 @@ class Matched(NamedTuple):
             self.unmatched.part(kept[unmatched & ~self.answers], kept[unmatched & self.answers]),
             None if self.own is None else self.own[kept],
             tuple(column[kept[self.alone]] for column in self.lone),
+            tuple(column[kept] for column in self.voted),
         )
 
     @property
@@ -128,6 +115,21 @@ class Matched(NamedTuple):
         if self.own is None:
             return self.answers
         return np.asarray(self.answers & ((self.first < 0) | (self.own == self.first)))
+
+    def votes(self, names: Sequence[str], since: int) -> Counter[bytes]:
+        """Return how many rounds from one on vote for each value.
+
+        Each votes once, in the column that its number says: the number of the round, which is known
+        here, and not where its block is kept.
+        """
+        # The high bits: low ones would follow the order in which a log is written.
+        place_of_round = (self.number.astype(np.uint64) * SPREAD >> np.uint64(33)) % len(names)
+        votes: Counter[bytes] = Counter()
+        for place, (name, column) in enumerate(zip(names, self.voted, strict=True)):
+            codes = column.codes[(self.number >= since) & (place_of_round == place)]
+            for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+                votes[encode((name, canonical(column.values[code])))] += int(count)
+        return votes
 
     def named(self, places: Counts) -> Counts:
         """Return how many rows that no cause matches have each outcome of a published cause."""

@@ -34,13 +34,13 @@ from littlestone._privacy.parameters import (
     BadParameter,
     Numbers,
     Real,
-    enclose_exp,
     positive,
     probability,
     whole,
     whole_numbers,
 )
 from littlestone._privacy.schedules import Ages, EpochEnd, Schedule
+from littlestone._privacy.selection import release_threshold
 
 Counts = npt.NDArray[np.int64]
 Classes = npt.NDArray[np.intp]
@@ -382,7 +382,7 @@ class StableValues(Mechanism):
         self._noise, self.cost = noise, cost
         # A replaced round takes a vote from one value and gives it to another.
         self.scale = noise_scale(2 / cost.epsilon)
-        self.threshold = _stable_threshold(cost)
+        self.threshold = release_threshold(self.scale, cost.delta)
         self.windows = 0
 
     def release(self, votes: Mapping[bytes, int]) -> list[bytes]:
@@ -406,24 +406,6 @@ class StableValues(Mechanism):
 
     def _load_state_data(self, data: State) -> None:
         self.windows = whole_field(data, "windows")
-
-
-def _stable_threshold(cost: Cost) -> int:
-    """Return the least t with P(1 + noise >= t) = a^(t - 1) / (1 + a) <= delta, a = e^(-eps/2)."""
-
-    def exceeds(t: int) -> bool:
-        # Rounded up, so that delta is enough.
-        tail = Fraction(enclose_exp(-cost.epsilon / 2 * (t - 1), 40)[1])
-        return tail / (1 + Fraction(enclose_exp(-cost.epsilon / 2, 40)[0])) > cost.delta
-
-    # The least number is found by bisection: `exceeds` turns false once.
-    low, high = 1, 2
-    while exceeds(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if exceeds(middle) else (low, middle)
-    return high
 
 
 class CausesMechanism(Mechanism):
