@@ -43,6 +43,7 @@ from littlestone._learners.plan import SELECTORS, Plan
 from littlestone._learners.registry import LEARNERS
 from littlestone._learners.tuning import Selection
 from littlestone._privacy.accounting import Cost
+from littlestone._privacy.causes import EpochTerms
 from littlestone._privacy.parameters import BadParameter
 
 STEPS = 60
@@ -250,9 +251,10 @@ def _uses(learner: Any) -> int:
 class TwiceCausesPlan(CausesPlan):
     """Spend what a plan of half the epsilon has thresholds for."""
 
-    def threshold(self, cost: Fraction) -> float:
+    def threshold(self, terms: EpochTerms) -> float:
         """Return the threshold for half of the epsilon."""
-        return CausesPlan.threshold(replace(self, epsilon=self.epsilon / 2), cost)
+        half = terms._replace(monitor=terms.monitor / 2, rate=terms.rate / 2)
+        return super().threshold(half)
 
 
 AnyPlan: TypeAlias = Plan | ExpertsPlan | CausesPlan

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.causes import ADD, DROP, Gains, SparseExponential
+from littlestone._privacy.causes import ADD, Moves, SparseExponential
 from littlestone._privacy.draws import STAY, Draw, ExponentialMechanism
 from littlestone._privacy.gates import Gate, MistakesMonitor
 from littlestone._privacy.noise import Address, Noise
@@ -299,12 +299,14 @@ def transcripts(
     noise: Callable[[Sequence[int]], BranchingNoise] = EnumeratingNoise,
 ) -> dict[Transcript, float]:
     """Return the law of the transcript of several checks, or the probability of one transcript."""
+    # Branches share their beginnings.
+    inputs = cache(world)
 
     def run(drawn: BranchingNoise) -> Transcript:
         check = _check_of(make(drawn))
         past: Transcript = ()
         for number in range(checks):
-            past = (*past, check(*world(past)))
+            past = (*past, check(*inputs(past)))
             # Other branches cannot produce the one transcript that is asked for.
             if only is not None and past[-1] != only[number]:
                 return _ELSEWHERE
@@ -321,10 +323,10 @@ def _check_of(mechanism: Any) -> Callable[..., Hashable]:
         return cast(Callable[..., Hashable], mechanism.check)
 
     def check(
-        loss: int, scores: object, tell: Callable[[Any], object] = lambda schedule: None
+        loss: int, scores: object, tell: Callable[[Any], object] = lambda gate: None
     ) -> Hashable:
-        # What a learner tells its schedule: public, a function of the transcript.
-        tell(mechanism.schedule)
+        # What a learner tells its gate and schedule: public, a function of the transcript.
+        tell(mechanism)
         return mechanism.run([loss], lambda place, fired: scores).decision
 
     return check
@@ -337,6 +339,7 @@ class ByLaw(Draw[Any]):
         self.name, self.cost, self.parameters = draw.name, draw.cost, draw.parameters  # type: ignore[method-assign]
         self.draw, self.joint = draw, draw.joint  # type: ignore[method-assign]
         self._laws: dict[Hashable, list[tuple[bytes | None, float]]] = {}
+        self._kept: list[Moves] = []
 
     def select(
         self, scores: Any, noise: Noise, release: int, published: bytes | None = None
@@ -348,8 +351,12 @@ class ByLaw(Draw[Any]):
 
     def law(self, scores: Any, published: bytes | None = None) -> list[tuple[bytes | None, float]]:
         """Return every key that may be drawn, with its probability."""
-        if isinstance(scores, Gains):
-            return _sparse_law(cast(SparseExponential, self.draw), scores)
+        if isinstance(scores, Moves):
+            if id(scores) not in self._laws:
+                # Kept, so that no other has its identity.
+                self._kept.append(scores)
+                self._laws[id(scores)] = _sparse_law(cast(SparseExponential, self.draw), scores)
+            return self._laws[id(scores)]
         listed = tuple(scores.items() if isinstance(scores, Mapping) else map(int, scores))
         if (listed, published) not in self._laws:
             self._laws[listed, published] = draw_law(self.draw, scores, published)
@@ -385,13 +392,23 @@ def draw_law(
     return [(None if key == STAY else key, p) for key, p in zip(listed, chances, strict=True)]
 
 
-def _sparse_law(draw: SparseExponential, gains: Gains) -> list[tuple[bytes | None, float]]:
-    scores, classes = draw.scored(gains)
-    weights = np.array([math.log(weight) for weight in draw.weights])
-    chances = _by_weight(weights[classes] + float(draw.rate / draw.units) * scores)
-    drops = [DROP + key for key in gains.drop_keys]
-    adds = [ADD + gains.add_key(place) for place in range(len(gains.adds))]
-    return list(zip([None, *drops, *adds], chances, strict=True))
+def _sparse_law(draw: SparseExponential, moves: Moves) -> list[tuple[bytes | None, float]]:
+    table = draw.table(moves)
+    logs = np.array([math.log(weight) if weight else -math.inf for weight in table.weights])
+    chances = _by_weight(logs[table.classes] + float(draw.rate / draw.units) * table.scores)
+    found: defaultdict[bytes | None, float] = defaultdict(float)
+    first_idle = 1 + len(moves.drops) + len(moves.adds)
+    for place, chance in enumerate(chances):
+        width = place - first_idle
+        if moves.may_add and 0 <= width < len(draw.known):
+            # All known keys that no row lists are one entry, and each of them as likely.
+            active = moves.known[moves.widths == width].tolist()
+            idle = [n for n in range(draw.known[width].keys) if n not in active]
+            for number in idle:
+                found[ADD + moves.known_key(width, number)] += chance / len(idle)
+        else:
+            found[draw.key_at(moves, place, BranchingNoise(()), 0)] += chance
+    return list(found.items())
 
 
 def _by_weight(logs: npt.NDArray[np.float64]) -> list[float]:

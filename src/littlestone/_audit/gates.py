@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from functools import cached_property
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,30 @@ from littlestone._audit.enumeration import (
     at_one,
     enumerable,
     laplace_mass,
+    law,
     transcripts,
     worst,
 )
-from littlestone._learners.causes_plan import AUTO, LEAST_RATE, MOST_RATE, CausesPlan
+from littlestone._learners.causes_plan import AUTO, KNOWN_WEIGHT, CausesPlan
 from littlestone._learners.effect import NORMAL, NULL, Effect, effect
 from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.plan import Plan
+from littlestone._learners.rate_to_beat import FOLLOW, MOST_RATE, odds, weights_of
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.causes import ADD, CausesSchedule, Gains, SparseExponential, WindowCounts
+from littlestone._privacy.causes import (
+    ADD,
+    DROP,
+    CausesSchedule,
+    EpochTerms,
+    Known,
+    Moves,
+    SparseExponential,
+    StableValues,
+    Threshold,
+    Weights,
+    WindowCounts,
+    replaced,
+)
 from littlestone._privacy.draws import Draw, ExponentialMechanism, StayOrDraw
 from littlestone._privacy.gates import NO_CHANGE, Decision, Gate, MistakesMonitor
 from littlestone._privacy.noise import Noise
@@ -105,10 +121,11 @@ def _causes_notes(plan: CausesPlan) -> list[str]:
     """Return what is not enumerated as the plan has it."""
     notes = [
         f"the gate enumerated with thresholds of its families and a check each round, or one for "
-        f"all rounds (the plan's: every {plan.check_every}): neither enters a proof"
+        f"all rounds (the plan's: every {plan.check_every}), in {GRID} units or fewer (the "
+        f"plan's: {plan.units:,}) and with two known keys: none of it enters a proof"
     ]
-    if plan.min_rate == AUTO:
-        notes.append("the gate enumerated at the smallest and the largest min_rate of 'auto'")
+    if plan.baseline == FOLLOW:
+        notes.append("the rate to beat follows the stream: enumerated at the least, 1/2, the most")
     if plan.cap is not None:
         notes.append(
             f"claims are for one round: a user of {plan.cap} is a group of so many (Theorem 14)"
@@ -257,7 +274,7 @@ def two_rules(rows: Stream, stays: bool) -> World:
             return loss, [-n for n in lost]
         ahead = 1 + changes + bool(refusals)
         scores = [*(-n - ahead for n in lost), -lost[place]]
-        return loss, scores, lambda schedule: schedule.set_margin(changes)
+        return loss, scores, lambda gate: gate.schedule.set_margin(changes)
 
     return world
 
@@ -501,43 +518,58 @@ def moved(causes: Causes, move: bytes | None) -> Causes:
     """Return the causes after a move; one that is added removes those of its outcome in it."""
     if move is None:
         return causes
-    pattern, label = cause_of(move[1:])
+    if move.startswith(DROP):
+        return tuple(cause for cause in causes if cause != cause_of(move[1:]))
     if not move.startswith(ADD):
-        return tuple(cause for cause in causes if cause != (pattern, label))
+        old, new = replaced(move)
+        return moved(moved(causes, DROP + old), ADD + new)
+    pattern, label = cause_of(move[1:])
     parts = set(pattern.split(AND))
     kept = [c for c in causes if c[1] != label or not parts < set(c[0].split(AND))]
     return tuple(sorted({*kept, (pattern, label)}))
 
 
+Effects = Sequence[tuple[CauseRow, Effect]]
+# Negative and positive rows.
+Pair = tuple[int, int]
+ONE_UNIT = Threshold(1)
+
+
 class CauseWorld:
-    """Sum the effects of rows, plainly: the loss of each check, and the gains of an epoch."""
+    """Sum the effects of rows, plainly: the loss of each check, and the moves of an epoch.
+
+    Costs (of the monitor) and weights (of the draw) are functions of the transcript, and so is what
+    `tell` tells the gate. Known keys and the narrower ones of a pattern are public.
+    """
 
     def __init__(
         self,
-        alarm: Fraction,
+        gate: "CauseGate",
         published: Causes = (),
         limit: int = 8,
-        tell: Callable[[Transcript], Callable[[Any], object]] = lambda past: lambda schedule: None,
+        *,
+        known: Causes = (),
+        narrower: Mapping[bytes, Sequence[bytes]] | None = None,
+        costs: Callable[[Transcript], Weights] | None = None,
+        weights: Callable[[Transcript], Weights] | None = None,
+        tell: Callable[[Transcript], Callable[[Any], object]] = lambda past: lambda gate: None,
     ) -> None:
-        self.units, self.alarm, self.limit = alarm.denominator, alarm.numerator, limit
-        self.published, self._tell = published, tell
-
-    def effect(self, row: CauseRow, causes: Causes) -> Effect:
-        """Return what one row does."""
-        return effect(*row, causes, self.units, self.alarm)
+        self.published, self.limit, self._tell = published, limit, tell
+        self.known, self.narrower = known, narrower or {}
+        self._costs = costs or (lambda past: gate.costs)
+        self._weights = weights or (lambda past: gate.weights)
 
     def __call__(self, stream: Stream) -> World:
         def world(past: Transcript) -> tuple[Any, ...]:
             causes, since = self.published, 0
             for number, decision in enumerate(past):
                 if decision.fired:
-                    causes, since = (
-                        moved(causes, decision.key),
-                        self.begins(since, number, decision),
-                    )
+                    since = self.begins(since, number, decision)
+                    causes = moved(causes, decision.key)
             rows = [row for n in range(since, len(past) + 1) for row in stream(past[:n])]
-            loss = sum(self.effect(row, causes).loss for row in stream(past))
-            return loss, self.gains(rows, causes), self._tell(past)
+            # The costs of an epoch stand when it begins; its weights, when it ends.
+            loss = self.loss(stream(past), causes, self._costs(past[:since]))
+            return loss, self.moves(rows, causes, self._weights(past)), self._tell(past)
 
         return world
 
@@ -545,46 +577,97 @@ class CauseWorld:
         """Return the check with which the next epoch begins, after a draw at check `number`."""
         return number + 1
 
-    def gains(self, rows: Sequence[CauseRow], causes: Causes) -> Gains:
-        """Return the gains of all moves."""
-        effects = [(row, self.effect(row, causes)) for row in rows]
-        keys = [] if len(causes) >= self.limit else self.active(effects)
-        adds = [self.net(effects, key) for key in keys]
-        drops = [
-            sum(e.drop for _, e in effects if e.cell is not None and e.cell[0] == place)
-            for place in range(len(causes))
-        ]
-        return Gains(
-            np.array(adds, dtype=np.int64),
+    def effect(self, row: CauseRow, causes: Causes, costs: Weights, weights: Weights) -> Effect:
+        """Return what one row does."""
+        return effect(*row, causes, costs, weights)
+
+    def loss(self, rows: Sequence[CauseRow], causes: Causes, costs: Weights) -> int:
+        """Return the loss of rows."""
+        return sum(self.effect(row, causes, costs, costs).loss for row in rows)
+
+    def moves(self, rows: Sequence[CauseRow], causes: Causes, weights: Weights) -> Moves:
+        """Return the negative and positive rows that speak on each move."""
+        effects = [(row, self.effect(row, causes, weights, weights)) for row in rows]
+        keys = self.active(effects)
+        numbered = [[key for key in self.known if key[0].count(AND) == n] for n in range(3)]
+        own = [[pair for pair in effects if _cause_of(pair[1]) == n] for n in range(len(causes))]
+        narrower = [self.candidates(cause, alone) for cause, alone in zip(causes, own, strict=True)]
+        drops = [_pair([e.drop for _, e in alone], sign=-1) for alone in own]
+        return Moves(
+            weights,
+            _pairs([self.net(effects, key) for key in keys]),
             np.array([pattern.count(AND) for pattern, _ in keys], dtype=np.intp),
+            np.array([self.number(numbered, effects, key) for key in keys], dtype=np.int64),
             lambda place: cause_key(*keys[place]),
-            np.array(drops, dtype=np.int64),
+            lambda width, number: cause_key(*numbered[width][number]),
+            _pairs(drops),
             [cause_key(*cause) for cause in causes],
+            [
+                _pairs([self.listing(key, effects, alone) for key in found])
+                for found, alone in zip(narrower, own, strict=True)
+            ],
+            lambda cause, place: cause_key(narrower[cause][place], causes[cause][1]),
+            len(causes) < self.limit,
         )
 
-    def active(self, effects: Sequence[tuple[CauseRow, Effect]]) -> list[tuple[bytes, int]]:
+    def active(self, effects: Effects) -> list[tuple[bytes, int]]:
         """Return the keys that a row speaks for."""
         listed = ((p, row[1]) for row, e in effects if e.add > 0 for p in row[0])
         return list(dict.fromkeys(listed))
 
-    def net(self, effects: Sequence[tuple[CauseRow, Effect]], key: tuple[bytes, int]) -> int:
-        """Return what rows add to the score of a key."""
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        """Return the negative and positive rows of a key."""
         pattern, label = key
-        return sum(
-            e.add for row, e in effects if pattern in row[0] and (e.add < 0 or row[1] == label)
+        return _pair(
+            [e.add for row, e in effects if pattern in row[0] and (e.add < 0 or row[1] == label)]
         )
+
+    def number(
+        self, numbered: Sequence[Causes | list[tuple[bytes, int]]], effects: Effects, key: Any
+    ) -> int:
+        """Return the place of a key among the known ones of its width, or -1."""
+        same = numbered[key[0].count(AND)]
+        return same.index(key) if key in same else -1
+
+    def candidates(self, cause: tuple[bytes, int], alone: Effects) -> Sequence[bytes]:
+        """Return what a cause may be replaced by."""
+        return self.narrower.get(cause[0], ())
+
+    def listing(self, key: bytes, effects: Effects, alone: Effects) -> Pair:
+        """Return the negative and positive rows of a cause alone that list a narrower key."""
+        return _pair([e.drop for row, e in alone if key in row[0]], sign=-1)
+
+
+def _cause_of(effect: Effect) -> int | None:
+    """Return the place of the cause that a row alone speaks on."""
+    return effect.cell[0] if effect.drop and effect.cell else None
+
+
+def _pair(scores: Sequence[int], sign: int = 1) -> Pair:
+    """Count what speaks against, and for; by their sign."""
+    return sum(sign * score < 0 for score in scores), sum(sign * score > 0 for score in scores)
+
+
+def _pairs(pairs: Sequence[Pair]) -> Any:
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True)
 class CauseGate:
-    """Hold the parameters of a gate of causes, and make it with any threshold and schedule."""
+    """Hold the parameters of a gate of causes, and make it with any threshold and schedule.
 
-    alarm: Fraction
-    epsilon_monitor: Fraction
-    rate: Fraction
+    Costs of the monitor and weights of the draw are in units, and need not be related.
+    """
+
+    terms: EpochTerms
     delta: Fraction
     prior: tuple[Fraction, ...]
+    costs: Weights
+    weights: Weights
+    units: int = 1
     drop_penalty: int = 0
+    replace_weight: Fraction = Fraction(1)
+    replace_penalty: int = 0
     kind: type[SparseExponential] = SparseExponential
 
     @property
@@ -592,33 +675,41 @@ class CauseGate:
         """Return what the gate says that it costs."""
         return self.gate(ScriptedNoise({})).total
 
+    @cached_property
+    def draw(self) -> ByLaw:
+        """Return the draw, as one that forks once."""
+        draw = self.kind(
+            self.terms,
+            delta=self.delta,
+            prior=self.prior,
+            units=self.units,
+            drop_penalty=self.drop_penalty,
+            replace_weight=self.replace_weight,
+            replace_penalty=self.replace_penalty,
+        )
+        return ByLaw(draw)
+
     def gate(
         self,
         noise: Noise,
-        threshold: Callable[..., Any] = lambda ages, refusals, rate, margin: 1 + refusals,
+        threshold: Threshold = ONE_UNIT,
         check_every: int = 1,
         longest_epoch: int = 1 << 40,
     ) -> Gate[Any]:
         """Return the gate."""
-        schedule = CausesSchedule(threshold, longest_epoch)
-        draw = self.kind(
-            rate=self.rate,
-            delta=self.delta,
-            prior=self.prior,
-            alarm=self.alarm,
-            drop_penalty=self.drop_penalty,
-            margin=lambda: schedule.margin,
+        return Gate(
+            noise,
+            epsilon=self.terms.monitor,
+            schedule=CausesSchedule(longest_epoch, threshold),
+            draw=self.draw,
+            check_every=check_every,
+            largest_loss=self.units,
         )
-        return enumerable(
-            Gate(
-                noise,
-                epsilon=self.epsilon_monitor,
-                schedule=schedule,
-                draw=draw,
-                check_every=check_every,
-                largest_loss=self.alarm.denominator,
-            )
-        )
+
+    def begins(self, gate: Gate[Any]) -> None:
+        """Tell a gate that an epoch begins with these terms, if one begins."""
+        if not gate.epoch_age:
+            gate.begin_epoch(self.terms.monitor, self.draw)
 
     def at_once(
         self,
@@ -630,40 +721,43 @@ class CauseGate:
         """Return the laws of two streams that are checked once, at their end."""
 
         def make(noise: Noise) -> Gate[Any]:
-            return self.gate(noise, lambda *public: threshold, len(one))
+            return self.gate(noise, Threshold(threshold), len(one))
 
-        of = world or CauseWorld(self.alarm)
+        of = world or CauseWorld(self)
         first, second = (transcripts(make, of(fixed([rows])), 1) for rows in (one, other))
         return first, second
 
 
 # A key is drawn with about this probability where its share of the weight shall not matter.
 RARE = math.exp(-7)
-CERTAIN = -(10**6)
+CERTAIN = -(10**9)
 
 
 def extremal_causes(gate: CauseGate, listed: Sequence[bytes]) -> Iterator[tuple[str, Laws]]:
     """Yield pairs of streams that cost all that is claimed, each with its family in words."""
     yield "keys of one row alone", gate.at_once([(tuple(listed), 1)], [NULL_ROW], CERTAIN)
     least = math.log(float(gate.delta * gate.prior[0]))
+    step = float(gate.terms.rate) * gate.weights.positive / gate.units
 
     def positives_for(weight: float) -> int:
         """Return the positives of a key of width 1 that give it about this weight."""
-        return max(2, round(1 + (math.log(weight) - least) / float(gate.rate)))
+        return max(2, round(1 + (math.log(weight) - least) / step))
 
     rare, even, many = map(positives_for, (RARE, 1, 1 / RARE))
     positive, negative, leading = ((b"k",), 1), ((b"k",), NORMAL), ((b"l",), 1)
     # A firing is unlikely by exp(-gap) from gap 1 on: any shift is paid in full.
-    high = gate.alarm.denominator * (rare + 2)
+    high = gate.costs.positive * (rare + 2)
     rows: list[CauseRow] = [positive] * (rare - 1)
     yield (
         "a missed positive or a negative of a rare key",
         gate.at_once([*rows, positive], [*rows, negative], high),
     )
+    # Of the two kinds of rows, those that weigh more.
+    label = 1 if gate.weights.positive >= gate.weights.negative else NORMAL
     rows = [*[positive] * (even - 1), *[leading] * (many - 1)]
     yield (
-        "a positive of a rare key or of a leading one",
-        gate.at_once([*rows, positive], [*rows, leading], CERTAIN),
+        "a row of a rare key or of a leading one",
+        gate.at_once([*rows, ((b"k",), label)], [*rows, ((b"l",), label)], CERTAIN),
     )
 
 
@@ -687,12 +781,33 @@ def window_findings(name: str, epsilon: Fraction) -> Iterator[Finding]:
         yield Finding(name, family, Cost(epsilon), largest, 0.0)
 
 
-def cause_gate(plan: CausesPlan, alarm: Fraction) -> CauseGate:
-    """Return the parameters of a plan's gate for a cost of false alarms."""
-    draw = plan.gate(ScriptedNoise({}), alarm).draw
-    assert isinstance(draw, SparseExponential)
-    epsilon = plan.epsilon_monitor(alarm)
-    return CauseGate(alarm, epsilon, draw.rate, draw.delta, draw.prior, draw.drop_penalty)
+def values_findings(make: Callable[[Noise], StableValues], claim: Cost) -> Iterator[Finding]:
+    """Enumerate the values that are discovered, where a replaced round moves its vote."""
+
+    def law_of(votes: Mapping[bytes, int]) -> Law:
+        kept = {value: n for value, n in votes.items() if n}
+        return law(lambda noise: tuple(make(noise).release(kept)))
+
+    high = make(ScriptedNoise({})).threshold
+    near = [{A: 1, B: 0}, {A: 0, B: 1}, {A: 0, B: 0}]
+    yield worst("values", "a vote alone", claim, combinations(map(law_of, near), 2))
+    # Released although it has few votes, and not released although it has many: the tails.
+    pairs = [(law_of({A: high - 2 + n, B: high + 3 - n}), law_of({A: high - 2, B: high + 3}))
+             for n in (0, 1)]  # fmt: skip
+    yield worst("values", "a vote that moves", claim, pairs)
+
+
+# The units in which the gate of a plan is enumerated.
+GRID = 100
+
+
+def cause_gate(plan: CausesPlan, cost: float, units: int = GRID) -> CauseGate:
+    """Return the parameters of a plan's gate at odds to beat, without known keys."""
+    terms = plan.terms(cost)
+    draw = plan.draw(terms)
+    weights = weights_of(cost, terms.swing, units)
+    penalties = draw.drop_penalty, draw.replace_weight, draw.replace_penalty
+    return CauseGate(terms, draw.delta, draw.prior, weights, weights, units, *penalties)
 
 
 def listed_keys(plan: CausesPlan) -> tuple[bytes, ...]:
@@ -717,17 +832,24 @@ SMALL_ROWS: tuple[CauseRow, ...] = (
 
 def causes_findings(plan: CausesPlan) -> Iterator[Finding]:
     """Enumerate the gate and the counts of a plan of causes."""
-    auto = plan.min_rate == AUTO
-    for rate in (LEAST_RATE, MOST_RATE) if auto else (plan.given_rate,):
-        gate = cause_gate(plan, plan.cost_of(rate))
-        name, claim = f"gate of causes, c = {gate.alarm}", gate.claim
-        small = small_causes(gate, CauseWorld(gate.alarm, ((b"p", 1),)), SMALL_ROWS, 2)
+    rates = [float(plan.given_rate)]
+    for rate in [*rates, 0.5, float(MOST_RATE)] if plan.baseline == FOLLOW else rates:
+        gate = cause_gate(plan, odds(rate))
+        name, claim = f"gate of causes, rate to beat {rate:.3g}", gate.claim
+        # As few units as let a negative row weigh something.
+        few = cause_gate(plan, odds(rate), math.ceil(1 / (gate.terms.swing - 1)))
+        few = replace(few, terms=few.terms._replace(known=(Known(2, KNOWN_WEIGHT),)))
+        world = CauseWorld(few, ((b"p", 1),), known=((b"a", 1), (b"e", 1)))
+        small = small_causes(few, world, SMALL_ROWS, 2)
         yield worst(name, f"{len(SMALL_ROWS) ** 2} streams of 2 rounds", claim, small)
         for family, laws in extremal_causes(gate, listed_keys(plan)):
             yield worst(name, family, claim, [laws])
     yield from window_findings("evidence", plan.epsilon_evidence)
-    if auto:
+    if plan.min_rate == AUTO:
         yield from window_findings("first window", plan.per_round.epsilon)
+        yield from values_findings(
+            lambda noise: StableValues(noise, plan.per_round), plan.per_round
+        )
 
 
 def small_causes(

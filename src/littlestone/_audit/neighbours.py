@@ -35,9 +35,11 @@ from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.forest import Forest, Routes
 from littlestone._learners.plan import Plan
+from littlestone._learners.rate_to_beat import RateToBeat, weights_of
 from littlestone._learners.registry import LEARNERS
 from littlestone._learners.scores import MistakeCounts, mistake_counts
 from littlestone._learners.tuning import Climb
+from littlestone._privacy.causes import EpochTerms, Weights
 from littlestone._privacy.parameters import BadParameter
 from littlestone.errors import BadExample
 
@@ -301,10 +303,14 @@ def for_causes(cls: HypothesisClass, plan: CausesPlan) -> list[Neighbours]:
     """Return positives of one cause among others, up to the threshold; one becomes a negative."""
     if not isinstance(cls, Causes) or all(isinstance(c, Ranges) for c in cls.columns):
         raise BadParameter(f"{cls!r} has no column of text: no neighbours are known for it")
-    cost = plan.cost_of(plan.given_rate)
+    beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
+    # The first window has no positive, so that the least rate is to be beaten.
+    beat.begin(0.0)
+    terms = plan.terms(beat.cost)
+    weights = weights_of(beat.cost, terms.swing, plan.units)
     # Below the threshold, so that the shift by one costs the monitor its whole epsilon.
-    missed = math.floor(plan.threshold(cost) * plan.slack(cost, 0, known=False))
-    alike = min(missed, _positives_of_a_cause(plan, cost))
+    missed = plan.limit(terms, beat, 0, Fraction(0)).most // weights.positive
+    alike = min(missed, _positives_of_a_cause(plan, terms, weights))
     start = plan.first_window
     rows: list[Row] = [(_row_of_its_own(cls, number), False) for number in range(start)]
     rows += [(_row_of_its_own(cls, start + number, "k"), True) for number in range(alike)]
@@ -331,16 +337,17 @@ def _row_of_its_own(cls: Causes, number: int, first: str | None = None) -> dict[
     return row
 
 
-def _positives_of_a_cause(plan: CausesPlan, cost: Fraction) -> int:
+def _positives_of_a_cause(plan: CausesPlan, terms: EpochTerms, weights: Weights) -> int:
     """Return how many positives of a cause show most, if the draw spent twice its rate."""
-    rate, claimed = 2 * float(plan.rate(cost)), float(plan.epsilon)
-    fires = 1 / (1 + math.exp(-2 * float(plan.epsilon_monitor(cost))))
+    rate, claimed = 2 * float(terms.rate), float(plan.epsilon)
+    fires = 1 / (1 + math.exp(-2 * float(terms.monitor)))
     least = math.log(float(plan.per_round.delta * plan.prior[0]))
+    gain, loss = (weight / plan.units for weight in weights)
 
     def merit(count: int) -> float:
         # With all of them, and with a negative instead of one.
-        weights = (least + rate * (count - 1), least + rate * (count - 2 - float(cost)))
-        p, q = (1 / (1 + math.exp(-weight)) for weight in weights)
+        nets = gain * (count - 1), gain * (count - 2) - loss
+        p, q = (1 / (1 + math.exp(-least - rate * net)) for net in nets)
         return separation(fires * p, (1 - fires) * q, claimed)
 
-    return max(range(2, 4 + math.ceil((10 - least) / rate)), key=merit)
+    return max(range(2, 4 + math.ceil((10 - least) / (rate * gain))), key=merit)

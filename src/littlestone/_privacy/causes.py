@@ -164,9 +164,9 @@ class SparseExponential(Draw[Moves]):
         drawn = draw_by_score(
             table.scores, rate, noise, release, classes=table.classes, weights=weights
         )
-        return self._key(scores, drawn, noise, release)
+        return self.key_at(scores, drawn, noise, release)
 
-    def _key(self, moves: Moves, drawn: int, noise: Noise, release: int) -> bytes | None:
+    def key_at(self, moves: Moves, drawn: int, noise: Noise, release: int) -> bytes | None:
         """Return the key of a move by its place in the table."""
         if drawn == 0:
             return None
@@ -215,16 +215,20 @@ class SparseExponential(Draw[Moves]):
                 table.put(gains, table.add_class(self.replace_weight / len(counts)))
         return table
 
-    def _put_adds(self, moves: Moves, table: "MoveTable") -> None:
-        gains, known = moves.weights.score(moves.adds), moves.known >= 0
-        unknown = [table.add_class(self.delta * share) for share in self.prior]
-        listed = [table.add_class(known_keys.weight) for known_keys in self.known]
+    def add_scores(self, moves: Moves) -> Counts:
+        """Return the score of adding each active key, before its margin."""
+        gains = moves.weights.score(moves.adds)
         # Theorem 15: less the weight of a positive, so that a key which one row alone makes active
         # has a score of at most 0; known keys exist in both worlds, and are clipped at 0.
-        scores = np.where(known, np.maximum(gains, 0), gains - moves.weights.positive)
+        return np.where(moves.known >= 0, np.maximum(gains, 0), gains - moves.weights.positive)
+
+    def _put_adds(self, moves: Moves, table: "MoveTable") -> None:
+        known = moves.known >= 0
+        unknown = [table.add_class(self.delta * share) for share in self.prior]
+        listed = [table.add_class(known_keys.weight) for known_keys in self.known]
         of_width = np.array([unknown, [*listed, *[0] * (len(unknown) - len(listed))]])
         margin = self.margin * self.units
-        table.put(scores - margin, of_width[known.astype(np.intp), moves.widths])
+        table.put(self.add_scores(moves) - margin, of_width[known.astype(np.intp), moves.widths])
         active = np.bincount(moves.widths[known], minlength=len(self.known))
         for keys, some in zip(self.known, active.tolist(), strict=True):
             # One entry for all known keys that no row lists: they have one score.
