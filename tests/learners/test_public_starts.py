@@ -16,6 +16,7 @@ import littlestone as ls
 from classes import targets
 from littlestone._classes.base import points_of
 from littlestone._hypotheses.causes import causes_of
+from littlestone._hypotheses.values import encode
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.evidence import Window
 from littlestone._learners.forest import EpochStart, Forest
@@ -23,8 +24,11 @@ from littlestone._privacy.causes import (
     ADD,
     DROP,
     LARGEST_MARGIN,
-    CausesSchedule,
+    CausesMechanism,
+    EpochTerms,
     SparseExponential,
+    StableValues,
+    Weights,
     WindowCounts,
 )
 from littlestone._privacy.gates import MistakesMonitor
@@ -64,21 +68,23 @@ def causes_rows(seed: int) -> list[tuple[dict[str, str], bool]]:
     ]
 
 
-def margins(
+def starts(
     patch: pytest.MonkeyPatch, seed: int, sizes: int | None, *, resume: bool = False, exact: bool
-) -> list[tuple[int, int]]:
+) -> list[tuple[Any, ...]]:
     """What every epoch begins with, for one stream; `exact` plants counts without noise."""
     Script(patch)
-    found: list[tuple[int, int]] = []
-    begin = CausesSchedule.begin_epoch
+    found: list[tuple[Any, ...]] = []
+    begin = CausesMechanism.begin_epoch
 
-    def record(gate: CausesSchedule, rounds: int, margin: int = 0) -> None:
-        found.append((rounds, margin))
-        begin(gate, rounds, margin)
+    def record(gate: CausesMechanism, *public: Any) -> None:
+        found.append(public)
+        begin(gate, *public)
 
-    def select(self: Any, ballot: Any, noise: Any, release: int, published: Any = None) -> Any:
-        if ballot.drop_keys and release % 3:
-            return DROP + ballot.drop_keys[0]
+    def select(self: Any, moves: Any, noise: Any, release: int, published: Any = None) -> Any:
+        # What a draw reads beside private counts is public too.
+        found.append((moves.weights, moves.drop_keys, list(map(len, moves.replaces))))
+        if moves.drop_keys and release % 3:
+            return DROP + moves.drop_keys[0]
         return ADD + CULPRITS[release % 3].key if release % 2 else None
 
     def release(self: WindowCounts, counts: Any) -> list[int]:
@@ -89,15 +95,16 @@ def margins(
 
     patch.setattr(SparseExponential, "select", select)
     patch.setattr(WindowCounts, "release", release)
-    cls = ls.Causes(["a", "b"], limit=3)
+    patch.setattr(StableValues, "release", lambda *_: [encode(("a", "x")), encode(("b", "u"))])
+    cls = ls.Causes(["a", "b"], width=2, limit=3)
 
     def make() -> ls.PrivateCauses:
         noise = SeededNoise(1)
-        return ls.PrivateCauses(cls, 8, 1e-3, ROUNDS, min_rate=0.2, change_cost=20, noise=noise)
+        return ls.PrivateCauses(cls, 8, 1e-3, ROUNDS, change_cost=20, noise=noise)
 
     rows, learner, at = causes_rows(seed), make(), 0
     store = MemoryStore()
-    patch.setattr(CausesSchedule, "begin_epoch", record)
+    patch.setattr(CausesMechanism, "begin_epoch", record)
     while at < len(rows):
         part = rows[at : at + (sizes or 1)]
         if sizes is None:
@@ -107,19 +114,20 @@ def margins(
         at += len(part)
         mechanism, causes = learner.loop.gate, causes_of(learner.hypothesis)
         # At any round a computation from what is public gives the margin of the epoch.
-        fresh = learner.plan.margin(learner.windows, causes, mechanism.cost)
-        assert mechanism.gate.schedule.margin == fresh
+        assert mechanism.terms is None or mechanism.terms.margin == learner.plan.margin(
+            learner.windows, causes
+        )
         if resume and at % 5 == 0:
-            patch.setattr(CausesSchedule, "begin_epoch", begin)
+            patch.setattr(CausesMechanism, "begin_epoch", begin)
             store.take(learner)
             learner = make()
             learner.resume(store.whole)
-            patch.setattr(CausesSchedule, "begin_epoch", record)
+            patch.setattr(CausesMechanism, "begin_epoch", record)
     return found
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["released counts", "planted: exact counts"])
-def test_the_transcript_fixes_every_margin(exact: bool) -> None:
+def test_the_transcript_fixes_what_every_epoch_begins_with(exact: bool) -> None:
     ways: list[tuple[int, int | None, bool]] = [
         (1, None, False),
         (5, None, True),
@@ -130,8 +138,11 @@ def test_the_transcript_fixes_every_margin(exact: bool) -> None:
     found = []
     for seed, sizes, resume in ways:
         with pytest.MonkeyPatch.context() as patch:
-            found.append(margins(patch, seed, sizes, resume=resume, exact=exact))
-    assert len({margin for _, margin in found[0]}) > 3
+            found.append(starts(patch, seed, sizes, resume=resume, exact=exact))
+    terms = [public[0] for public in found[0] if isinstance(public[0], EpochTerms)]
+    assert len({one.margin for one in terms}) > 3
+    assert len({one.monitor for one in terms}) > 3
+    assert len({public[0] for public in found[0] if isinstance(public[0], Weights)}) > 3
     assert all(other == found[0] for other in found) != exact
 
 
@@ -139,16 +150,16 @@ PLAN = CausesPlan.practical(ls.Causes(["a"]), 1, 1e-6, 100_000, min_rate=0.1)
 
 
 def window(negatives: tuple[int, ...], positives: tuple[int, ...], *causes: ls.Cause) -> Window:
-    return Window(1, 1000, causes, negatives, positives, 20.0)
+    return Window(1, 1000, causes, negatives, positives, 20.0, to_beat=0.1)
 
 
 def test_a_cause_that_matches_all_rows_is_not_charged_for_the_noise_of_the_others() -> None:
     """Of no other rows the released rate is noise: here 1. That must not count as a loss."""
     stood = window((700, -5), (300, 7), CULPRITS[0])
-    assert PLAN.margin([stood, window((1000,), (0,))], (), Fraction(1, 9)) == 0
+    assert PLAN.margin([stood, window((1000,), (0,))], ()) == 0
     # False alarms do.
     idle = window((1900, 3), (0, 0), CULPRITS[0])
-    assert PLAN.margin([idle, window((1000,), (0,))], (), Fraction(1, 9)) == 212
+    assert PLAN.margin([idle, window((1000,), (0,))], ()) == 212
 
 
 def test_what_a_change_costs_is_checked_in_plans_made_by_hand_too() -> None:
@@ -160,10 +171,8 @@ def test_what_a_change_costs_is_checked_in_plans_made_by_hand_too() -> None:
 def test_margins_stay_within_64_bits() -> None:
     plan = replace(PLAN, change_cost=Fraction(2**40))
     dropped = [window((1000, 0), (0, 0), CULPRITS[0]), window((1000,), (0,))] * 2
-    gate = plan.gate(SeededNoise(1), Fraction(499, 501))
-    schedule: Any = gate.schedule
-    schedule.begin_epoch(8, plan.margin(dropped, (), Fraction(499, 501)))
-    assert schedule.margin == LARGEST_MARGIN
+    draw = plan.draw(plan.terms(1.0, margin=plan.margin(dropped, ())))
+    assert draw.margin == LARGEST_MARGIN
 
 
 # The states in which epochs begin.
