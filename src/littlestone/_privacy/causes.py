@@ -183,8 +183,7 @@ class SparseExponential(Draw[Moves]):
             place -= len(self.known)
         for cause, counts in enumerate(moves.replaces):
             if place < len(counts):
-                pair = moves.drop_keys[cause], moves.replace_key(cause, place)
-                return REPLACE + len(pair[0]).to_bytes(4) + pair[0] + pair[1]
+                return replace_move(moves.drop_keys[cause], moves.replace_key(cause, place))
             place -= len(counts)
         raise AssertionError("unreachable")
 
@@ -279,6 +278,11 @@ class MoveTable:
     def classes(self) -> Classes:
         """Return the class of each move."""
         return np.concatenate(self._classes)
+
+
+def replace_move(old: bytes, new: bytes) -> bytes:
+    """Return the key of a move that replaces one key by another."""
+    return REPLACE + len(old).to_bytes(4) + old + new
 
 
 def replaced(key: bytes) -> tuple[bytes, bytes]:
