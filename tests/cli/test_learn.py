@@ -110,13 +110,13 @@ def test_every_format_is_the_same_stream(
 @pytest.mark.parametrize(
     ("options", "learner", "guarantee"),
     [
-        (["--class", "points:merchant"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "points:merchant"], "DPSOA", "(1.0, 1e-07)"),
         (["--class", "thresholds:amount:0:80"], "PrivateExperts", "(1.0, 0.0)"),
-        (["--class", "thresholds:amount:0:80", "--learner", "dpsoa"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "thresholds:amount:0:80", "--learner", "dpsoa"], "DPSOA", "(1.0, 1e-07)"),
         (
             ["--class", "thresholds:amount:0:80", "--user", "who", "--cap", "5"],
             "DPSOA",
-            "(1.0, 1e-06)",
+            "(1.0, 1e-07)",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from littlestone._cli.terminal import plain_console, wide_console
 from littlestone._display import short_number
 from littlestone._learners.plan_table import (
     CHANGE_COST,
+    USUAL_DELTA,
     checked_change_cost,
     planned_delta,
     planned_epsilon,
@@ -58,7 +59,7 @@ def compare(
     ] = OBLIVIOUS,
     rounds: Annotated[str, typer.Option(help="Rounds a game; several with commas.")] = "100000",
     epsilon: Annotated[str, typer.Option(help="Privacy budget; several with commas.")] = "1",
-    delta: Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")] = 1e-6,
+    delta: Annotated[float, typer.Option(help="At most 1 / (10 x rounds).")] = USUAL_DELTA,
     seeds: Annotated[int, typer.Option(help="Games of each learner on each stream.", min=1)] = 5,
     noise: Annotated[float, typer.Option(help="The share of labels that is flipped.")] = 0.0,
     change_cost: ChangeCost = CHANGE_COST,

@@ -13,11 +13,12 @@ from littlestone._cli.terminal import (
     print_result,
     progress_bar,
 )
+from littlestone._learners.plan_table import USUAL_DELTA
 from littlestone._store.request import LearnRequest
 
 EXAMPLE = "Example: littlestone demo"
 EVENTS = 300_000
-EPSILON, DELTA = 1.0, 1e-7
+EPSILON, DELTA = 1.0, USUAL_DELTA
 
 
 def demo(

@@ -110,8 +110,8 @@ AnyRows = RowReader[Any] | TopicRows
 
 @takes_request(
     *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", "budget", "dataset",
-    "strict", "format", "complete", "new_rows", "again", "follow", "until_end", "seed",
-    "engine", "workers",
+    "strict", "format", "delimiter", "encoding", "complete", "new_rows", "again", "follow",
+    "until_end", "seed", "engine", "workers",
 )  # fmt: skip
 def learn(
     context: typer.Context,
@@ -172,7 +172,8 @@ def refuse_conflicts(task: LearnRequest, db: Path | None) -> None:
     no_store = "--db: without it every run begins anew"
     no_file, no_topic = "a file as source", "a topic (kafka://BROKERS/TOPIC) as source"
     needed = dict.fromkeys(("again", "new_rows", "complete"), None if db else no_store)
-    needed |= dict.fromkeys(("follow", "again", "complete"), no_file) if from_topic else {}
+    of_files = ("follow", "again", "complete", "delimiter", "encoding")
+    needed |= dict.fromkeys(of_files, no_file) if from_topic else {}
     needed |= {} if from_topic else dict.fromkeys(("until_end", "kafka"), no_topic)
     for name, what in needed.items():
         if what is not None and getattr(task, name):
@@ -422,6 +423,8 @@ def rows_of(
         user=task.user,
         strict=task.strict,
         format=task.format,
+        delimiter=task.delimiter,
+        encoding=task.encoding,
         growing=stored and not task.complete,
         positive=task.positive,
         follow=stop if task.follow else None,

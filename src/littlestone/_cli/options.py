@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from littlestone._learners.plan_table import AUTO_RATE, checked_min_rate
+from littlestone._learners.plan_table import AUTO_RATE, USUAL_DELTA, checked_min_rate
 from littlestone._learners.registry import planned_names
 from littlestone._store.request import LearnRequest
 
@@ -48,6 +48,12 @@ KafkaConfig = _option(
     Path | None, "For kafka://: settings of librdkafka, a KEY=VALUE a line.", metavar="FILE"
 )
 FileFormat = _option(str | None, "csv, tsv, jsonl, parquet or arrow; else by name.", "--format")
+Delimiter = _option(
+    str | None,
+    "What separates the cells of a CSV file; else comma, semicolon, tab or |, as its first line says.",
+    metavar="CHARACTER",
+)
+Encoding = _option(str | None, "Of a text file, such as latin-1; else utf-8.", metavar="NAME")
 BudgetsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file of budgets.")]
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
 SomeDataset = Annotated[
@@ -79,7 +85,7 @@ OPTIONS: Mapping[str, Any] = {
         metavar="VALUE",
     ),
     "epsilon": _option(float, "The privacy budget: 1 is a usual choice."),
-    "delta": _option(float, "Well below 1 / (10 x rounds)."),
+    "delta": _option(float, "At most 1 / (10 x rounds)."),
     "horizon": _option(int | None, "Rounds to plan for; of a file by default its rows."),
     "user": _option(str | None, "Protect all rounds of a user together.", metavar="COLUMN"),
     "cap": _option(int | None, "Rounds a user has at most; later ones are null rounds."),
@@ -104,6 +110,8 @@ OPTIONS: Mapping[str, Any] = {
     "force": _option(bool, "Overwrite --out and --report.", "--force"),
     "strict": _option(bool, "Stop at a bad row, outside the guarantee.", "--strict"),
     "format": FileFormat,
+    "delimiter": Delimiter,
+    "encoding": Encoding,
     "complete": _option(bool, "With --db: a last line without a line feed is a row.", "--complete"),
     "new_rows": _option(
         bool,
@@ -124,7 +132,7 @@ OPTIONS: Mapping[str, Any] = {
     "workers": _option(int | None, "Shards of the engine; as many as it has cores by default."),
 }
 # Where an option that was left out is not what a request has by default.
-_LEFT_OUT = {"epsilon": 1.0, "delta": 1e-6, "spec": None, "label": None}
+_LEFT_OUT = {"epsilon": 1.0, "delta": USUAL_DELTA, "spec": None, "label": None}
 
 
 def takes_request(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
