@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import littlestone as ls
 from commands import Command, littlestone
 from littlestone._cli.learn import run
-from littlestone._cli.main import command_line
+from littlestone._cli.verbs import app
 from littlestone._learners.registry import LearnerChoice
 from littlestone._privacy.testing import SeededNoise
 from littlestone._report.report import RunResult
@@ -266,7 +266,7 @@ def test_who_stops_a_run_is_told_what_that_means(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("littlestone._cli.learn.run", interrupted)
-    done = CliRunner().invoke(command_line(["learn"]), ["learn", str(file), *OPTIONS, *options])
+    done = CliRunner().invoke(app, ["learn", str(file), *OPTIONS, *options])
     assert done.exit_code == 130
     assert sentence in done.output
 

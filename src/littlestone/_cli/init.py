@@ -7,17 +7,14 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from littlestone._cli.options import AsJson, Delimiter, Encoding, FileFormat
 from littlestone._cli.terminal import plain_console
 from littlestone._data.readers import Header, read_header
 from littlestone._learners.plan_table import usual_delta
 from littlestone._privacy.parameters import BadParameter
-
-EXAMPLE = "Example: littlestone init events.csv"
 
 EPSILON = 1
 _MOST_COLUMNS = 12
@@ -190,23 +187,14 @@ class Proposal:
 
 
 def init(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, TSV, JSON lines, Parquet or Arrow; a folder of the last two; a URI."
-        ),
-    ],
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The column of labels; else it is guessed by name."),
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Rounds to plan for, if more rows will come.")
-    ] = None,
-    format_: FileFormat = None,
-    delimiter: Delimiter = None,
-    encoding: Encoding = None,
-    as_json: AsJson = False,
+    file: str,
+    *,
+    label: str | None,
+    horizon: int | None,
+    format_: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    as_json: bool,
 ) -> None:
     """Propose a command for a file, with the reason for each choice."""
     if horizon is not None and horizon < 1:

@@ -12,27 +12,19 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
 from threading import Event
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._cli.options import (
-    BUDGET_AND_UNIT,
-    LABELS,
-    AsJson,
-    KafkaConfig,
-    KafkaOption,
-    takes_request,
-)
 from littlestone._cli.terminal import (
     plain_console,
     print_private,
@@ -78,14 +70,6 @@ from littlestone._store.sources import (
 )
 from littlestone._store.store import Run, begin, create, open_store, read_store
 
-EXAMPLE = (
-    "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
-    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html\n\n"
-    "Example: littlestone learn kafka://localhost:9092/events --db run.db --class points:merchant "
-    "--label fraud --horizon 10000000 --delta 1e-9"
-)
-
-
 # From public things only: the releases and the plan.
 UNCHANGED = (
     "the first rule stood to the end: a culprit has to fail more than half of its events here. "
@@ -108,28 +92,14 @@ ProgressCallback = Callable[[RunResult], None]
 AnyRows = RowReader[Any] | TopicRows
 
 
-@takes_request(
-    *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", "budget", "dataset",
-    "strict", "format", "delimiter", "encoding", "complete", "new_rows", "again", "follow",
-    "until_end", "seed", "engine", "workers",
-)  # fmt: skip
 def learn(
-    context: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, TSV or JSON lines, plain or .gz; Parquet or Arrow, or a folder of such; a "
-            "URI such as s3://bucket/events; - is stdin; kafka://BROKERS/TOPIC."
-        ),
-    ],
+    file: str,
     task: LearnRequest,
-    db: Annotated[
-        Path | None,
-        typer.Option(help="Keep the learner in this file, and go on from it. Private."),
-    ] = None,
-    kafka_option: KafkaOption = None,
-    kafka_config: KafkaConfig = None,
-    as_json: AsJson = False,
+    *,
+    db: Path | None,
+    kafka_option: Sequence[str] | None,
+    kafka_config: Path | None,
+    as_json: bool,
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published."""
     # A store knows what it was begun with.
