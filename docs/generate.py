@@ -10,13 +10,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from littlestone._cli.main import VERBS, command_line
+from littlestone._cli.verbs import app
 
 HERE = Path(__file__).parent
 WIDTH = 100
-APP = command_line(VERBS)
 
 
 def cli() -> str:
@@ -27,21 +27,17 @@ def cli() -> str:
         "input is one sentence on standard error and exit code 2.",
         _block(_help()),
     ]
-    groups = {
-        group.name: [command.name for command in inside.registered_commands if command.name]
-        for group in APP.registered_groups
-        if group.name and (inside := group.typer_instance) is not None
-    }
-    for verb in sorted(VERBS):
+    group: Any = get_command(app)
+    for verb, command in group.commands.items():
         parts += [f"## {verb}", _block(_help(verb))]
-        for name in groups.get(verb, ()):
+        for name in getattr(command, "commands", ()):
             parts += [f"### {verb} {name}", _block(_help(verb, name))]
     return "\n\n".join(parts) + "\n"
 
 
 def _help(*verb: str) -> str:
     environment = {"COLUMNS": str(WIDTH), "TERMINAL_WIDTH": str(WIDTH)}
-    asked = CliRunner().invoke(APP, [*verb, "--help"], prog_name="littlestone", env=environment)
+    asked = CliRunner().invoke(app, [*verb, "--help"], prog_name="littlestone", env=environment)
     assert asked.exit_code == 0, asked.output
     return asked.output
 

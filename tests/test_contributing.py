@@ -18,7 +18,7 @@ import littlestone as ls
 from contributing import example
 from littlestone._audit.enumeration import Finding, Law, transcripts, worst
 from littlestone._audit.gates import OLD, VOTES, A, Stream, neighbouring_laws, voting
-from littlestone._cli.main import command_line
+from littlestone._cli.verbs import app
 from littlestone._data import readers
 from littlestone._learners.registry import LEARNERS, learner_names
 from littlestone._privacy.accounting import Cost
@@ -39,9 +39,7 @@ def contributed() -> Iterator[str]:
 
 
 def invoked(*arguments: object) -> str:
-    done = CliRunner().invoke(
-        command_line({str(arguments[0])}), [str(argument) for argument in arguments]
-    )
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert done.exit_code == 0, (done.output, done.exception)
     return done.stdout
 

@@ -9,7 +9,7 @@ from typer.main import get_command
 
 import mutants
 from conftest import SLOW
-from littlestone._cli.main import VERBS, command_line
+from littlestone._cli.verbs import app
 
 
 def test_every_exported_function_of_three_or_more_parameters_documents_them() -> None:
@@ -17,7 +17,7 @@ def test_every_exported_function_of_three_or_more_parameters_documents_them() ->
 
 
 def test_an_option_is_documented_by_its_help() -> None:
-    group: Any = get_command(command_line(VERBS))
+    group: Any = get_command(app)
     verbs = dict(group.commands)
     verbs |= verbs.pop("budget").commands
     silent = [

@@ -76,7 +76,7 @@ def test_the_owner_is_told_that_no_row_was_positive(folder: Path) -> None:
     assert "no row was positive" in typed.stderr.partition("PRIVATE")[2]
     assert "positive" not in typed.stdout.partition("A cause is published")[0]
     assert "no row was positive" not in meant.stderr
-    assert "spent in all: epsilon 1, delta 1e-06" in meant.stderr
+    assert "spent in all: epsilon 1, delta 1e-07" in meant.stderr
     head = (folder / "lost.html").read_text().partition("<h1>")[2].partition("</h1>")[0]
     assert "outcome is &#39;lost&#39;</bdi> when" in head
 

@@ -82,7 +82,12 @@ def test_a_name_and_a_number_of_rows_change_what_is_printed(tmp_path: Path) -> N
         done = littlestone("init", tmp_path / "events.parquet", "--json")
         printed.append(json.loads(done.stdout))
     assert [found["rows"] for found in printed] == [20, 300_000]
-    assert [found["delta"] for found in printed] == [1e-6, 1e-8]
+    assert [found["delta"] for found in printed] == [1e-7, 1e-7]
+
+
+def test_delta_follows_the_rounds_beyond_a_million() -> None:
+    found = {n: propose("f", Header(("a",), None, n, "")).delta for n in (None, 999_999, 10**7)}
+    assert list(found.values()) == ["1e-7", "1e-7", "1e-9"]
 
 
 def test_a_damaged_file_is_a_sentence(tmp_path: Path) -> None:
@@ -179,8 +184,7 @@ def test_the_command_runs_as_it_is_printed(names: list[str], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "name", "options", "advice"),
     [
-        ("a;b;failed\n1;2;0\n", "f.csv", [], "Are its fields separated by ';'?"),
-        ("a\tb\tfailed\n", "f.csv", [], "pass --format tsv"),
+        ("a,b\n", "f.csv", ["--delimiter", "no"], "it is one character"),
         ("", "f.csv", [], "there is no first line, which should name the columns"),
         ("secret,1\n", "f.jsonl", [], "name it: --format csv, tsv, parquet or arrow"),
         ("a,b\n", "f.csv", ["--format", "excel"], "it is one of csv, tsv"),

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import littlestone as ls
 from commands import Command, littlestone
 from littlestone._cli.learn import run
-from littlestone._cli.main import command_line
+from littlestone._cli.verbs import app
 from littlestone._learners.registry import LearnerChoice
 from littlestone._privacy.testing import SeededNoise
 from littlestone._report.report import RunResult
@@ -110,13 +110,13 @@ def test_every_format_is_the_same_stream(
 @pytest.mark.parametrize(
     ("options", "learner", "guarantee"),
     [
-        (["--class", "points:merchant"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "points:merchant"], "DPSOA", "(1.0, 1e-07)"),
         (["--class", "thresholds:amount:0:80"], "PrivateExperts", "(1.0, 0.0)"),
-        (["--class", "thresholds:amount:0:80", "--learner", "dpsoa"], "DPSOA", "(1.0, 1e-06)"),
+        (["--class", "thresholds:amount:0:80", "--learner", "dpsoa"], "DPSOA", "(1.0, 1e-07)"),
         (
             ["--class", "thresholds:amount:0:80", "--user", "who", "--cap", "5"],
             "DPSOA",
-            "(1.0, 1e-06)",
+            "(1.0, 1e-07)",
         ),
     ],
 )
@@ -266,7 +266,7 @@ def test_who_stops_a_run_is_told_what_that_means(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("littlestone._cli.learn.run", interrupted)
-    done = CliRunner().invoke(command_line(["learn"]), ["learn", str(file), *OPTIONS, *options])
+    done = CliRunner().invoke(app, ["learn", str(file), *OPTIONS, *options])
     assert done.exit_code == 130
     assert sentence in done.output
 

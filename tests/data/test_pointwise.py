@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -114,12 +115,12 @@ def objects(cells: Sequence[Any]) -> Any:
     return array
 
 
-def from_file(name: str, write: Callable[[Table, Path], None]) -> Entrance:
+def from_file(name: str, write: Callable[[Table, Path], None], **options: str) -> Entrance:
     def entrance(cls: ls.HypothesisClass, table: Table, folder: Path) -> Rounds:
         write(table, folder / name)
         with (
             mock.patch.object(readers, "refuse_mostly_bad"),
-            ls.open_rows(folder / name, cls, label="y", user="u") as rows,
+            ls.open_rows(folder / name, cls, label="y", user="u", **options) as rows,  # type: ignore[arg-type]
         ):
             (block,) = rows
         return block
@@ -127,12 +128,18 @@ def from_file(name: str, write: Callable[[Table, Path], None]) -> Entrance:
     return entrance
 
 
-def write_csv(table: Table, path: Path) -> None:
+def write_csv(table: Table, path: Path, delimiter: str = ",", encoding: str = "utf-8") -> None:
     text = io.StringIO(newline="")
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(
+    csv.writer(text, quoting=csv.QUOTE_ALL, delimiter=delimiter).writerows(
         [list(table), *zip(*table.values(), strict=True)]
     )
-    path.write_bytes(text.getvalue().encode("utf-8", "surrogatepass"))
+    errors = "surrogatepass" if encoding == "utf-8" else "surrogateescape"
+    path.write_bytes(text.getvalue().encode(encoding, errors))
+
+
+# \udc81 is a byte that neither encoding has; in Shift JIS it begins a letter of two bytes.
+ENCODED = {"cp1252": ["a", "é", "€", "\udc81", "a\udc81", "1", ""],
+           "shift_jis": ["a", "ｱ", "表", "\udc81", "a\udcfd", "1", ""]}  # fmt: skip
 
 
 def lines_of(table: Table) -> list[str]:
@@ -194,6 +201,11 @@ ENTRANCES: dict[str, tuple[Entrance, list[Any]]] = {
     name: (in_memory(make, column), pool) for name, (make, column, pool) in TABLES.items()
 } | {
     "CSV": (from_file("rows.csv", write_csv), TEXTS),
+    "semicolons": (from_file("rows.csv", partial(write_csv, delimiter=";")), [*TEXTS, "a;b"]),
+    **{
+        code: (from_file("rows.csv", partial(write_csv, encoding=code), encoding=code), cells)
+        for code, cells in ENCODED.items()
+    },
     "JSON lines": (
         from_file("rows.jsonl", write_lines),
         JSON_CELLS,

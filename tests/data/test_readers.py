@@ -174,7 +174,10 @@ GOOD_CELLS = ("x", "1", "0", "1", "u1", "")
 
 @on_files
 @given(csv_rows, st.sampled_from(SIZES), st.sampled_from(["\n", "\r\n"]), st.booleans())
-@pytest.mark.parametrize(("ending", "delimiter"), [("csv", ","), ("tsv", "\t"), ("csv.gz", ",")])
+@pytest.mark.parametrize(
+    ("ending", "delimiter"),
+    [("csv", ","), ("tsv", "\t"), ("csv.gz", ","), ("csv", ";"), ("csv", "|")],
+)
 def test_csv_is_read_as_its_slow_twin_reads_it(
     tmp_path: Path, ending: str, delimiter: str, rows: Any, size: int, end: str, last: bool
 ) -> None:
@@ -493,18 +496,17 @@ PACKED = gzip.compress(b"a,y\n1,1\n", mtime=0)
         ("s.csv", b"b,y\n1,1\n", "line 1: no column 'a', which the class reads: the file has 'b'"),
         ("s.csv", b"a,yy\n1,1\n", "line 1: no column 'y', which holds the label: the file has 'a', "
          "'yy'. Did you mean 'yy'?"),
-        ("s.csv", b"a;y\n1;1\n", "the file has 'a;y'. Are its fields separated by ';'? They must "
-         "be by commas"),
-        ("s.csv", b"a;\n1;\n", "the file has 'a;'. Are its fields separated by ';'?"),
-        ("s.csv", b"a\ty\n1\t1\n", "Are its fields separated by tabs? Then pass --format tsv."),
+        ("s.csv", b"a^y\n1^1\n", "the file has 'a^y'. If it should be several, say what separates "
+         "them: --delimiter"),
+        ("s.tsv", b"a;y\n1;1\n", "say what separates them: --delimiter"),
         ("s.csv", b"a,y,a\n1,1,1\n", "line 1: column 'a' is there twice"),
         ("s.csv", b"\n1,1\n", "line 1: no column 'a', which the class reads: the file has none"),
         ("s.csv", b'"a,y\n1,1\n', "line 1: the header is not a row of CSV"),
-        ("s.csv", b'"a";"y"\n"1";1\n', "Are its fields separated by ';'? They must be by commas"),
-        ("s.csv", b'"a"\t"y"\n1\t1\n', "Are its fields separated by tabs? Then pass --format tsv"),
+        ("s.csv", b'"a"^"y"\n1^1\n', "if that is another character, say --delimiter"),
         ("s.csv", b'[\n{"a": 1, "y": 1}]\n', "it looks like JSON"),
         ("s.data", b'{"a": 1, "y": 1}\n', "pass --format jsonl"),
-        ("s.csv", b"a,y\n\xdf,1\n\xdf,1\n", "convert the file first, `iconv -f latin1"),
+        ("s.csv", b"a,y\n\xdf,1\n\xdf,1\n", "name its encoding, --encoding latin-1"),
+        ("s.csv", b"a,\xdf,y\n1,1,1\n", "name that: --encoding latin-1"),
         ("s.json", b'[{"a": 1, "y": 1}]\n', "Of an array make lines, an object each: `jq"),
         ("s.json", b'[\n{"a": 1,\n"y": 1}\n]\n', "cannot be read. line 1: not a line of JSON"),
         ("s.jsonl", b'{"a": {"b": 1}, "y": 1}\n', "is not a plain value in UTF-8"),
@@ -530,6 +532,47 @@ def test_a_file_of_the_wrong_shape_gets_a_sentence(
     said = refusal(path)
     assert said.startswith(f"{path}: ")
     assert sentence in said
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        (b"a;y\n\xdf;1\n\xe9;0\n", {"encoding": "latin-1"}),
+        (b'"a"\t"y"\n\xdf\t1\n"\xe9"\t0\n', {"encoding": "cp1252"}),
+        (b'"x, y";"a";y\n,;\xdf;1\n;\xe9;0\n', {"encoding": "latin-1"}),  # a comma in quotes
+        (b"a^y\n\xdf^1\n\xe9^0\n", {"encoding": "latin-1", "delimiter": "^"}),
+        (b"a,b\ty\ta\nz\t1\t\xdf\nz\t0\t\xe9\n", {"encoding": "latin-1", "delimiter": "tab"}),
+        ("a;y\n\xdf;1\n\xe9;0\n".encode(), {}),
+    ],
+)
+def test_marks_and_encodings_are_seen_or_said(
+    tmp_path: Path, content: bytes, options: dict[str, str]
+) -> None:
+    """The mark is the one between the names of the first line, whatever the rows hold."""
+    for name in ("s.csv", "s"):
+        (tmp_path / name).write_bytes(content)
+        (block,) = read(tmp_path / name, MERCHANTS, user=None, **options)
+        assert list(block.columns["a"]) == ["\xdf", "\xe9"]
+        assert block.labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("s.csv", {"delimiter": ";;"}, "--delimiter ';;': it is one character"),
+        ("s.csv", {"delimiter": '"'}, "no quote and no line break"),
+        ("s.csv", {"encoding": "utf-16"}, "`iconv -f utf-16 -t utf-8 FILE > NEW`"),
+        ("s.csv", {"encoding": "iso2022_jp"}, "cannot be read line by line"),
+        ("s.csv", {"encoding": "raw_unicode_escape"}, "cannot be read line by line"),
+        ("s.csv", {"encoding": "latin-7"}, "there is no encoding of this name"),
+        ("s.jsonl", {"delimiter": ";"}, "s.jsonl: --delimiter is for CSV files, and this is jsonl"),
+        ("s.parquet", {"encoding": "latin-1"}, "--encoding is for text files, and parquet is none"),
+    ],
+)
+def test_marks_and_encodings_that_are_none_get_a_sentence(
+    tmp_path: Path, name: str, options: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(tmp_path / name, **options)
 
 
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:

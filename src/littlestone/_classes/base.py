@@ -260,18 +260,19 @@ def row_reader(cls: HypothesisClass) -> Callable[[object], object]:
     """Return a function that does what `read_row` does for one class, sooner for plain rows."""
     slow, kinds = partial(read_row, cls), kinds_of(cls)
     names = [name for name in kinds if name is not None]
-    if not _is_plain(cls) or not names or len(names) < len(kinds):
+    if not _is_plain(cls) or not kinds or (None in kinds and names):
         return slow
-    if len(names) == 1:
-        (name,), types = names, _PLAIN_TYPES[kinds[names[0]]]
+    if len(kinds) == 1:
+        ((name, kind),) = kinds.items()
+        bare, types = name is None, _PLAIN_TYPES[kind]
         # Long whole numbers have no text.
-        whole = int if kinds[name] == "value" else None
+        whole = int if kind == "value" else None
 
-        def read_one(x: object) -> object:
-            if type(x) is dict and name in x:
-                held = type(cell := x[name])
+        def read_one(x: Any) -> object:
+            if bare or (type(x) is dict and name in x):
+                held = type(cell := x if bare else x[name])
                 if held in types or (held is whole and -SMALL < cell < SMALL):
-                    return {name: cell}
+                    return x if bare else {name: cell}
             return slow(x)
 
         return read_one

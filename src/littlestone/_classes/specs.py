@@ -1,26 +1,4 @@
-"""Parse class specifications: one grammar for every command.
-
-    points:COLUMN                     at most one positive value
-    sets:COLUMN:K                     at most K positive values
-    rules:COLUMN,COLUMN,...           one column = value
-    thresholds:COLUMN:LO:HI[:STEP]    column >= cut, on a grid (STEP is 1 if left out)
-    intervals:COLUMN:LO:HI[:STEP]     low <= column < high, on a grid
-    conjunctions:COLUMN,COLUMN,...    ands of boolean columns, negated or not
-    causes:COLUMN,...[:WIDTH[:LIMIT]] an or of up to LIMIT ands of up to WIDTH conditions, each
-                                      column = value, or a range of a numeric column with edges,
-                                      written age@18/30/65 (WIDTH is 1, LIMIT 8 if left out)
-    table:FILE.csv                    any explicit class
-
-A table is a CSV file. Its first line names the column and the points, which are read as text; each
-further line is a hypothesis, its name and then 0 or 1 for each point:
-
-    merchant,A,B,C
-    only A,1,0,0
-    all but A,0,1,1
-
-A backslash before a colon, a comma or a backslash makes it part of a name; in `causes` also before
-an at sign.
-"""
+"""Parse class specifications: one grammar for every command; `littlestone dimension --help` has it."""
 
 import csv
 import json

@@ -1,4 +1,1 @@
-"""The command line: one module a verb. Each reads its arguments, calls the library, and prints.
-
-What takes long to import is in the modules named `..._run`, and imported when the verb runs.
-"""
+"""The command line: `verbs.py` declares every verb, and the module of its name does the work."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -35,8 +35,7 @@ from littlestone._audit.neighbours import (
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.options import BUDGET_AND_UNIT, AsJson, takes_request
-from littlestone._cli.terminal import plain_console, plain_table
+from littlestone._cli.terminal import draws, plain_console, plain_table
 from littlestone._data.readers import open_rows
 from littlestone._hypotheses.rows import row_of
 from littlestone._learners.experts import ExpertsPlan
@@ -52,38 +51,20 @@ MOST_ROWS = 20_000
 ReportProgress = Callable[[str, int | None, int | None], None]
 # Below it neighbouring streams would have millions of rounds, and a leak take as many runs.
 LEAST_EPSILON = 0.01
-EXAMPLE = "Example: littlestone audit points:merchant --epsilon 1 --horizon 1000 --small"
 
 
-@takes_request(*(name for name in BUDGET_AND_UNIT if name != "learner"), "private_json")
 def audit(
-    context: typer.Context,
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
+    spec: str,
     task: LearnRequest,
-    shrunk: Annotated[
-        bool,
-        typer.Option(
-            "--small", help="The same mechanisms and budget with few trees: leaks show sooner."
-        ),
-    ] = False,
-    learner: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"One of {', '.join(LEARNERS)}; soa and halving are not private, and must be "
-            "caught. By default causes for classes of causes, dpsoa for others.",
-        ),
-    ] = None,
-    runs: Annotated[int, typer.Option(help="Runs in each of two worlds; 0 for none.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Of the random bits that are not secret.")] = 0,
-    file: Annotated[
-        str | None, typer.Option(help="Run on this stream of yours: what that shows is private.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of 0 and 1 of --file.")
-    ] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes; all cores by default.")] = None,
-    as_json: AsJson = False,
+    *,
+    shrunk: bool,
+    learner: str | None,
+    runs: int,
+    seed: int,
+    file: str | None,
+    label: str | None,
+    workers: int | None,
+    as_json: bool,
 ) -> None:
     """Check that the code keeps its guarantee."""
     if task.epsilon < LEAST_EPSILON:
@@ -258,9 +239,7 @@ def read_audit_rows(source: str, cls: HypothesisClass, label: str | None) -> lis
 def progress(console: Console) -> Iterator[ReportProgress]:
     """Yield a callback that moves a progress bar; without a terminal there is none."""
     columns = SpinnerColumn(), BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}")
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not draws(console)) as bar:
         task = bar.add_task("", total=None)
 
         def watch(what: str, total: int | None, done: int | None) -> None:

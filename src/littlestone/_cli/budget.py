@@ -3,12 +3,11 @@
 import json
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
-from littlestone._cli.options import AsJson, BudgetsFile, DatasetName, DrawNote, SomeDataset
 from littlestone._cli.terminal import plain_console, plain_table, wide_console
 from littlestone._privacy.accounting import Cost, Unit
 from littlestone._privacy.parameters import float_above
@@ -21,27 +20,9 @@ from littlestone._store.budgets import (
     read_budgets,
 )
 
-app = typer.Typer(
-    help="Keep the privacy budgets of data sets in a file that all runs draw from.\n\n"
-    "A data set has a total epsilon and delta. With `learn --budget FILE --dataset NAME`, and the "
-    "same for `serve`, every run draws what it costs before it learns a row, or is refused. All "
-    "that is shown here is public.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
-
-@app.command(
-    "create", epilog="Example: littlestone budget create budgets.db visits --epsilon 3 --delta 1e-6"
-)
 def create_budget(
-    file: BudgetsFile,
-    dataset: DatasetName,
-    epsilon: Annotated[float, typer.Option(help="What all runs may cost together.")],
-    delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
-    per_user: Annotated[
-        bool, typer.Option("--user", help="Count per user: every run must protect users.")
-    ] = False,
+    file: Path, dataset: str, *, epsilon: float, delta: float, per_user: bool
 ) -> None:
     """Create the budget of a data set, and the file if there is none."""
     unit: Unit = "user" if per_user else "event"
@@ -55,8 +36,7 @@ def create_budget(
         console.print(f"  {warning.message}")
 
 
-@app.command("show", epilog="Example: littlestone budget show budgets.db")
-def show_budgets(file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson = False) -> None:
+def show_budgets(file: Path, dataset: str | None, as_json: bool) -> None:
     """Show what each data set has left."""
     states = _states(file, dataset)
     if as_json:
@@ -78,10 +58,7 @@ def show_budgets(file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson
     wide_console(console).print(table)
 
 
-@app.command("explain", epilog="Example: littlestone budget explain budgets.db visits")
-def explain_budgets(
-    file: BudgetsFile, dataset: SomeDataset = None, as_json: AsJson = False
-) -> None:
+def explain_budgets(file: Path, dataset: str | None, as_json: bool) -> None:
     """Explain who drew what and when, and what could still be run."""
     states = _states(file, dataset)
     if as_json:
@@ -92,18 +69,8 @@ def explain_budgets(
         _explain(plain_console(), state)
 
 
-@app.command(
-    "draw", epilog="Example: littlestone budget draw budgets.db visits --epsilon 0.5 --note survey"
-)
 def draw_by_hand(
-    file: BudgetsFile,
-    dataset: DatasetName,
-    epsilon: Annotated[float, typer.Option(help="What it costs.")],
-    delta: Annotated[float, typer.Option(help="The same for delta.")] = 0.0,
-    per_user: Annotated[
-        bool, typer.Option("--user", help="It protects all rounds of a user together.")
-    ] = False,
-    note: DrawNote = "",
+    file: Path, dataset: str, *, epsilon: float, delta: float, per_user: bool, note: str
 ) -> None:
     """Draw for something else that was, or will be, published about the data set."""
     unit: Unit = "user" if per_user else "event"

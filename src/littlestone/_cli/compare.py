@@ -5,33 +5,25 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Annotated
 
 import typer
 from rich.console import JustifyMethod
 from rich.table import Table
 
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.options import AsJson, ChangeCost, MinRate, read_min_rate
-from littlestone._cli.terminal import plain_console, wide_console
+from littlestone._cli.options import read_min_rate
+from littlestone._cli.terminal import plain_console, say, wide_console
 from littlestone._display import short_number
 from littlestone._learners.plan_table import (
-    CHANGE_COST,
     checked_change_cost,
     planned_delta,
     planned_epsilon,
 )
 from littlestone._learners.registry import AUTO, LEARNERS, Terms, check_name, learner_names
 from littlestone._privacy.parameters import BadParameter
-from littlestone._simulate.adversaries import ADVERSARIES, adversary_of
+from littlestone._simulate.adversaries import adversary_of
 from littlestone._simulate.games import Line, play_line
 
-EXAMPLE = (
-    "Example: littlestone compare --class points:merchant --learners dpsoa,soa "
-    "--streams iid,halving --rounds 10000,100000 --seeds 5; or, for causes, "
-    "littlestone compare --class causes:a,b,c --learners causes,dpsoa --streams rates:0.3:0.01:0.05"
-)
-OBLIVIOUS = "iid,sorted,burst,halving"
 MOST_ROUNDS = 10**8
 EXCESS = (
     "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
@@ -42,28 +34,23 @@ COLUMNS = (
     "stream", "T", "epsilon", "learner", "median", "worst", "missed", "alarms", "excess",
     "releases", "rounds/s",
 )  # fmt: skip
+# On a narrow terminal these are left out; --json has them.
+LEFT_OUT, ROOM_FOR_ALL = ("worst", "releases", "rounds/s"), 100
 
 
 def compare(
-    spec: Annotated[str, typer.Option("--class", metavar="SPEC", help="As in `dimension --help`.")],
-    learners: Annotated[
-        str, typer.Option(help=f"Some of {', '.join(learner_names())}, with commas.")
-    ] = "dpsoa,soa",
-    streams: Annotated[
-        str,
-        typer.Option(
-            help=f"Some of {', '.join(ADVERSARIES)}, with commas. rates:0.3:0.01:0.05 is a cause "
-            "whose events are positive 30 % of the time, others 1 %, that 5 % of events have."
-        ),
-    ] = OBLIVIOUS,
-    rounds: Annotated[str, typer.Option(help="Rounds a game; several with commas.")] = "100000",
-    epsilon: Annotated[str, typer.Option(help="Privacy budget; several with commas.")] = "1",
-    delta: Annotated[float, typer.Option(help="Well below 1 / (10 x rounds).")] = 1e-6,
-    seeds: Annotated[int, typer.Option(help="Games of each learner on each stream.", min=1)] = 5,
-    noise: Annotated[float, typer.Option(help="The share of labels that is flipped.")] = 0.0,
-    change_cost: ChangeCost = CHANGE_COST,
-    min_rate: MinRate = "auto",
-    as_json: AsJson = False,
+    spec: str,
+    *,
+    learners: str,
+    streams: str,
+    rounds: str,
+    epsilon: str,
+    delta: float,
+    seeds: int,
+    noise: float,
+    change_cost: float,
+    min_rate: str,
+    as_json: bool,
 ) -> None:
     """Compare learners on synthetic streams that know the truth."""
     cls, lengths = parse_spec(spec), [int(n) for n in _numbers("--rounds", rounds, whole=True)]
@@ -97,7 +84,7 @@ def compare(
         return
     print_lines(f"{spec}, delta {delta:g}, {seeds} seed{'s' * (seeds != 1)}", lines)
     for note in [EXCESS, *(f"note: {note}" for note in notes)]:
-        plain_console().print(note)
+        say(plain_console(), note, "")
 
 
 def print_lines(title: str, lines: Sequence[Line]) -> None:
@@ -105,11 +92,14 @@ def print_lines(title: str, lines: Sequence[Line]) -> None:
     console = plain_console()
     console.print(title)
     table = Table(box=None, padding=(0, 1, 0, 0), show_edge=False)
-    for name in COLUMNS:
+    narrow = console.is_terminal and console.width < ROOM_FOR_ALL
+    names = [name for name in COLUMNS if not (narrow and name in LEFT_OUT)]
+    for name in names:
         side: JustifyMethod = "left" if name in ("stream", "learner") else "right"
         table.add_column(name, justify=side, no_wrap=True)
     for line in lines:
-        table.add_row(*cells_of(line))
+        cells = dict(zip(COLUMNS, cells_of(line), strict=True))
+        table.add_row(*(cells[name] for name in names))
     wide_console(console).print(table)
     for reason in dict.fromkeys(f"  {line.learner}: {line.error}" for line in lines if line.error):
         console.print(reason)

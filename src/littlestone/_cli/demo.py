@@ -1,31 +1,25 @@
 """Run `littlestone demo`: find what makes an app fail, from events nobody may publish."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
-from littlestone._cli.options import MinRate, read_min_rate
+from littlestone._cli.options import read_min_rate
 from littlestone._cli.terminal import (
     plain_console,
     print_private,
     print_result,
     progress_bar,
+    say,
 )
+from littlestone._learners.plan_table import USUAL_DELTA
 from littlestone._store.request import LearnRequest
 
-EXAMPLE = "Example: littlestone demo"
 EVENTS = 300_000
-EPSILON, DELTA = 1.0, 1e-7
+EPSILON, DELTA = 1.0, USUAL_DELTA
 
 
-def demo(
-    folder: Annotated[
-        Path, typer.Option("--out", help="Where to leave the events, releases and report.")
-    ] = Path("littlestone-demo"),
-    min_rate: MinRate = "auto",
-) -> None:
+def demo(folder: Path, min_rate: str) -> None:
     """Run the whole story on a built-in stream of telemetry: a cause is found, privately."""
     run_demo(plain_console(), plain_console(stderr=True), folder, min_rate=read_min_rate(min_rate))
 
@@ -48,14 +42,17 @@ def run_demo(
     events = folder / "events.csv"
     console.rule("1. The stream")
     start = write_events(events, EVENTS)
-    console.print(
-        f"\n{EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether"
-        f"\nit failed. From event {start:,} on, {CULPRIT_SHARE:.0%} of the devices have version"
-        f" {CULPRIT}, which fails {CULPRIT_RATE:.0%}"
-        f"\nof the time; everything else fails {BASE_RATE:.0%} of the time. Every event is"
-        " somebody's: none may show"
-        "\nin what is published. None of this is given to the learner.\n"
+    console.print()
+    say(
+        console,
+        f"{EVENTS:,} events of an app, each with {', '.join(TELEMETRY_COLUMNS)}, and whether it "
+        f"failed. From event {start:,} on, {CULPRIT_SHARE:.0%} of the devices have version "
+        f"{CULPRIT}, which fails {CULPRIT_RATE:.0%} of the time; everything else fails "
+        f"{BASE_RATE:.0%} of the time. Every event is somebody's: none may show in what is "
+        "published. None of this is given to the learner.",
+        "",
     )
+    console.print()
     console.rule("2. Learning: causes are published with their evidence, the events are not")
     spec = "causes:" + ",".join(TELEMETRY_COLUMNS)
     task = LearnRequest(
@@ -71,7 +68,6 @@ def run_demo(
     )
     with progress_bar(Console(stderr=True)) as watch:
         outcome = run(task, watch)
-    console.print()
     print_result(console, outcome)
     print_private(private, outcome)
     console.print()

@@ -1,40 +1,22 @@
 """Run `littlestone dimension`: what no learner can avoid, and a tree that proves it."""
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from littlestone._classes import specs
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.dimension import Leaf, MistakeTree, draw
 from littlestone._classes.dimension import witness as shattered_tree
-from littlestone._cli.options import AsJson
+from littlestone._classes.specs import parse_spec
 from littlestone._cli.terminal import plain_console
 from littlestone._display import plural
 from littlestone._hypotheses.values import to_json
 
-EXAMPLE = "Example: littlestone dimension thresholds:score:0:100:5 --witness"
-# Of the grammar the first paragraph says what it is: the help has its own words for that.
-GRAMMAR = (specs.__doc__ or "").split("\n\n", 1)[1].replace("\n\n    ", "\n\n\b\n    ")
-HELP = f"""Print the Littlestone dimension of a class: the number of mistakes that the
-best learner without privacy cannot avoid.
 
-SPEC is one of
-
-\b
-{GRAMMAR}"""
-
-
-def print_dimension(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The class, as above.")],
-    witness: Annotated[
-        bool, typer.Option("--witness", help="Draw a shattered mistake tree, which proves it.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+def print_dimension(spec: str, *, witness: bool, as_json: bool) -> None:
     """Print the Littlestone dimension of a class, and a tree that proves it if asked for."""
-    cls = specs.parse_spec(spec)
+    cls = parse_spec(spec)
     found: dict[str, Any] = {
         "class": spec,
         "dimension": cls.dimension,

@@ -7,20 +7,16 @@ import shlex
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from littlestone._cli.options import AsJson, FileFormat
 from littlestone._cli.terminal import plain_console
 from littlestone._data.readers import Header, read_header
+from littlestone._learners.plan_table import usual_delta
 from littlestone._privacy.parameters import BadParameter
 
-EXAMPLE = "Example: littlestone init events.csv"
-
 EPSILON = 1
-# Rounds that delta is chosen for where nobody said how many there are.
-_MANY_ROUNDS = 10**7
 _MOST_COLUMNS = 12
 _WIDTH = 96
 
@@ -76,6 +72,8 @@ class Proposal:
     read: str
     rows: int | None
     horizon: int | None
+    # How the file is read, as it was said.
+    options: list[str] = field(default_factory=list)
     named: bool = False
     label: str | None = None
     other_labels: list[str] = field(default_factory=list)
@@ -91,9 +89,8 @@ class Proposal:
 
     @property
     def delta(self) -> str:
-        """Return a hundredth of one over the number of rounds, or less."""
-        rounds = max(self.rounds or _MANY_ROUNDS, 10)
-        return f"1e-{max(6, math.ceil(math.log10(rounds)) + 2)}"
+        """Return the usual delta, or less where so many rounds need it."""
+        return f"1e-{-round(math.log10(usual_delta(self.rounds or 1)))}"
 
     @property
     def spec(self) -> str:
@@ -102,7 +99,7 @@ class Proposal:
 
     def command(self) -> list[str]:
         """Return the words of the command."""
-        words = ["littlestone", "learn", self.file, "--class", self.spec]
+        words = ["littlestone", "learn", self.file, *self.options, "--class", self.spec]
         words += ["--label", self.label or "LABEL"]
         words += ["--epsilon", str(EPSILON), "--delta", self.delta]
         words += [] if self.horizon is None else ["--horizon", str(self.horizon)]
@@ -131,8 +128,11 @@ class Proposal:
             "the privacy budget of everything that is published, for ever. 1 is a usual choice; "
             "half of it needs twice the evidence.",
         )
-        known = "" if self.rounds else " for up to ten million rows"
-        yield f"--delta {self.delta}", f"well below 1 / (10 x rounds){known}."
+        yield (
+            f"--delta {self.delta}",
+            "at most 1 / (10 x rows)"
+            + ("." if self.rounds else ", so enough for a million rows. Of more, learn warns."),
+        )
         rows = "all" if self.rows is None else f"the {self.rows:,}"
         yield (
             "--horizon",
@@ -174,9 +174,8 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """Return the proposal as JSON data."""
-        held = {
-            name: value for name, value in vars(self).items() if name not in ("named", "scores")
-        }
+        hidden = ("named", "scores", "options")
+        held = {name: value for name, value in vars(self).items() if name not in hidden}
         return held | {
             "command": self.command(),
             "class": self.spec,
@@ -188,26 +187,22 @@ class Proposal:
 
 
 def init(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, TSV, JSON lines, Parquet or Arrow; a folder of the last two; a URI."
-        ),
-    ],
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="The column of labels; else it is guessed by name."),
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option(help="Rounds to plan for, if more rows will come.")
-    ] = None,
-    format_: FileFormat = None,
-    as_json: AsJson = False,
+    file: str,
+    *,
+    label: str | None,
+    horizon: int | None,
+    format_: str | None,
+    delimiter: str | None,
+    encoding: str | None,
+    as_json: bool,
 ) -> None:
     """Propose a command for a file, with the reason for each choice."""
     if horizon is not None and horizon < 1:
         raise BadParameter(f"--horizon is the number of rounds, at least 1: not {horizon}")
-    found = propose(file, read_header(file, format_), horizon, label)
+    header = read_header(file, format_, delimiter, encoding)
+    found = propose(file, header, horizon, label)
+    said = {"--format": format_, "--delimiter": delimiter, "--encoding": encoding}
+    found.options = [word for name, text in said.items() if text for word in (name, text)]
     if as_json:
         typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
         return

@@ -12,27 +12,19 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
 from threading import Event
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._cli.options import (
-    BUDGET_AND_UNIT,
-    LABELS,
-    AsJson,
-    KafkaConfig,
-    KafkaOption,
-    takes_request,
-)
 from littlestone._cli.terminal import (
     plain_console,
     print_private,
@@ -78,14 +70,6 @@ from littlestone._store.sources import (
 )
 from littlestone._store.store import Run, begin, create, open_store, read_store
 
-EXAMPLE = (
-    "Example: littlestone learn events.csv --class causes:version,country,device:2 --label failed "
-    "--epsilon 1 --delta 1e-7 --out releases.jsonl --report report.html\n\n"
-    "Example: littlestone learn kafka://localhost:9092/events --db run.db --class points:merchant "
-    "--label fraud --horizon 10000000 --delta 1e-9"
-)
-
-
 # From public things only: the releases and the plan.
 UNCHANGED = (
     "the first rule stood to the end: a culprit has to fail more than half of its events here. "
@@ -108,28 +92,14 @@ ProgressCallback = Callable[[RunResult], None]
 AnyRows = RowReader[Any] | TopicRows
 
 
-@takes_request(
-    *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", "budget", "dataset",
-    "strict", "format", "complete", "new_rows", "again", "follow", "until_end", "seed",
-    "engine", "workers",
-)  # fmt: skip
 def learn(
-    context: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="CSV, TSV or JSON lines, plain or .gz; Parquet or Arrow, or a folder of such; a "
-            "URI such as s3://bucket/events; - is stdin; kafka://BROKERS/TOPIC."
-        ),
-    ],
+    file: str,
     task: LearnRequest,
-    db: Annotated[
-        Path | None,
-        typer.Option(help="Keep the learner in this file, and go on from it. Private."),
-    ] = None,
-    kafka_option: KafkaOption = None,
-    kafka_config: KafkaConfig = None,
-    as_json: AsJson = False,
+    *,
+    db: Path | None,
+    kafka_option: Sequence[str] | None,
+    kafka_config: Path | None,
+    as_json: bool,
 ) -> None:
     """Learn a rule from a stream of labelled rows, privately: before each row a rule is published."""
     # A store knows what it was begun with.
@@ -172,7 +142,8 @@ def refuse_conflicts(task: LearnRequest, db: Path | None) -> None:
     no_store = "--db: without it every run begins anew"
     no_file, no_topic = "a file as source", "a topic (kafka://BROKERS/TOPIC) as source"
     needed = dict.fromkeys(("again", "new_rows", "complete"), None if db else no_store)
-    needed |= dict.fromkeys(("follow", "again", "complete"), no_file) if from_topic else {}
+    of_files = ("follow", "again", "complete", "delimiter", "encoding")
+    needed |= dict.fromkeys(of_files, no_file) if from_topic else {}
     needed |= {} if from_topic else dict.fromkeys(("until_end", "kafka"), no_topic)
     for name, what in needed.items():
         if what is not None and getattr(task, name):
@@ -422,6 +393,8 @@ def rows_of(
         user=task.user,
         strict=task.strict,
         format=task.format,
+        delimiter=task.delimiter,
+        encoding=task.encoding,
         growing=stored and not task.complete,
         positive=task.positive,
         follow=stop if task.follow else None,

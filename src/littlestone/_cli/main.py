@@ -3,86 +3,19 @@
 Tables are for people, `--json` is for machines. What is public goes to standard output, what is
 private to standard error or to a file that only its owner may read. Bad input is one sentence on
 standard error and exit code 2, never a traceback.
-
-A verb has a module of its name, imported when the verb is asked for: of all the others `--help` says
-one line, and importing nothing for it keeps that quick.
 """
 
 import io
 import os
 import sys
-from collections.abc import Iterable
-from importlib import import_module
-from typing import Annotated, NoReturn
+from shutil import get_terminal_size
+from textwrap import fill
+from typing import NoReturn
 
 import typer
 
-from littlestone._display import library_version
+from littlestone._cli.verbs import app
 from littlestone.errors import LittlestoneError
-
-# What `--help` says of each verb; a test compares it with the verb's own help.
-VERBS = {
-    "dimension": "Print the Littlestone dimension of a class: the number of mistakes that the best "
-    "learner without privacy cannot avoid.",
-    "init": "Propose a command for a file, with the reason for each choice.",
-    "learn": "Learn a rule from a stream of labelled rows, privately: before each row a rule is "
-    "published.",
-    "plan": "Print every constant of a learner before it sees any data.",
-    "compare": "Compare learners on synthetic streams that know the truth.",
-    "audit": "Check that the code keeps its guarantee.",
-    "show": "Show what a stored learner has published; with --private, what only its owner may see.",
-    "serve": "Serve a stored learner over HTTP, with a live page.",
-    "backup": "Copy a stored learner to another file, also while it is running.",
-    "token": "List the tokens of a service by name, or replace one without a restart.",
-    "demo": "Run the whole story on a built-in stream of telemetry: a cause is found, privately.",
-    "budget": "Keep the privacy budgets of data sets in a file that all runs draw from.",
-}
-
-
-# The function of a verb has its name, but where another public function has it.
-_FUNCTIONS = {"dimension": "print_dimension"}
-
-
-def command_line(verbs: Iterable[str]) -> typer.Typer:
-    """Return the command line with these verbs, and one line of help for each of the others."""
-    app = typer.Typer(
-        name="littlestone",
-        help="Differentially private online classification.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-    app.callback()(_options)
-    for verb, summary in VERBS.items():
-        if verb not in verbs:
-            app.command(verb, help=summary)(_not_imported)
-            continue
-        module = import_module(f"littlestone._cli.{verb}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=verb)
-        else:
-            own = getattr(module, "HELP", None)
-            app.command(verb, help=own, epilog=module.EXAMPLE)(
-                getattr(module, _FUNCTIONS.get(verb, verb))
-            )
-    return app
-
-
-def _not_imported() -> None: ...
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"littlestone {library_version()}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="The version.")
-    ] = False,
-) -> None: ...
 
 
 def main() -> None:
@@ -92,7 +25,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without line drawing shows ?
     try:
-        command_line(sys.argv[1:])()
+        app()
     # A file that is missing or cannot be written is bad input, not a fault of ours.
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
@@ -111,5 +44,8 @@ def _open_closed_streams() -> None:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    typer.echo(f"error: {sentence}", err=True)
+    lines = f"error: {sentence}"
+    if sys.stderr.isatty():
+        lines = fill(lines, get_terminal_size().columns, break_long_words=False)
+    typer.echo(lines, err=True)
     sys.exit(2)

@@ -1,59 +1,92 @@
 """Define the options that several verbs share, and make one request of them.
 
-`takes_request` gives a verb an option for each named field of a `LearnRequest`. So `learn`, `serve`,
-`plan` and `audit` have the same options with the same words, and a new one is added here, once.
+A verb that takes a request has an option for each field of a `LearnRequest` that it names. So `learn`,
+`serve`, `plan` and `audit` have the same options with the same words, and a new one is added here,
+once. Nothing of the library is imported before a verb runs: `--help` needs only the words.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from functools import wraps
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from littlestone._learners.plan_table import AUTO_RATE, checked_min_rate
-from littlestone._learners.registry import planned_names
-from littlestone._store.request import LearnRequest
+if TYPE_CHECKING:
+    from littlestone._store.request import LearnRequest
+
+# The panels of `--help`, in their order; an option that is in none of them is in the first.
+PANELS: Mapping[str, str] = {
+    "What everybody needs": "",
+    "Privacy": "user cap budget dataset again strict",
+    "Output": "out report private_json force as_json",
+    "Network": "host port host_name trusted_proxy tls_certificate tls_key tokens limit",
+    "Advanced": "change_cost min_rate learner seed format delimiter encoding follow complete new_rows "
+    "until_end engine workers source kafka_option kafka_config log_format audit_log noise help",
+}
 
 
-def _option(kind: Any, words: str, *names: str, metavar: str | None = None) -> Any:
-    return Annotated[kind, typer.Option(*names, help=words, metavar=metavar)]
+class Parameter(NamedTuple):
+    """An option or an argument of a verb, and what it is when it is left out."""
+
+    annotation: Any
+    default: Any
 
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine.")]
-PrivateJson = _option(
+def option(
+    kind: Any,
+    words: str,
+    *flags: str,
+    default: Any = None,
+    metavar: str | None = None,
+    **limits: Any,
+) -> Parameter:
+    """Declare an option. A truth value is a flag, which is off when it is left out."""
+    made = typer.Option(*flags, help=words, metavar=metavar, **limits)
+    return Parameter(Annotated[kind, made], False if kind is bool else default)
+
+
+def argument(
+    kind: Any, words: str, metavar: str | None = None, default: Any = inspect.Parameter.empty
+) -> Parameter:
+    """Declare an argument, which must be given if it has no default."""
+    return Parameter(Annotated[kind, typer.Argument(help=words, metavar=metavar)], default)
+
+
+AS_JSON = option(bool, "Print JSON for a machine.", "--json")
+PRIVATE_JSON = option(
     Path | None, "Write the private side here, as JSON, for its owner only.", metavar="FILE"
 )
-ChangeCost = _option(
+CHANGE_COST = option(
     float,
     "For causes and experts: the mistakes that one change of rule is worth; 0 follows every change.",
+    default=50,
 )
-MinRate = _option(
+MIN_RATE = option(
     str,
     "The positive rate above which it pays to predict positive, such as 0.1: for causes, where auto "
     "takes twice the base rate of a first window, and experts, where it is 0.5.",
     "--min-rate",
+    default="auto",
     metavar="RATE|auto",
 )
-KafkaOption = _option(
+KAFKA_OPTION = option(
     list[str] | None,
     "For kafka://: a setting of librdkafka, such as security.protocol=SSL. Can be repeated. Secrets "
     "belong in --kafka-config.",
     "--kafka-option",
     metavar="KEY=VALUE",
 )
-KafkaConfig = _option(
+KAFKA_CONFIG = option(
     Path | None, "For kafka://: settings of librdkafka, a KEY=VALUE a line.", metavar="FILE"
 )
-FileFormat = _option(str | None, "csv, tsv, jsonl, parquet or arrow; else by name.", "--format")
-BudgetsFile = Annotated[Path, typer.Argument(metavar="FILE", help="The file of budgets.")]
-DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
-SomeDataset = Annotated[
-    str | None, typer.Argument(metavar="[NAME]", help="The data set; all of the file by default.")
-]
-DrawNote = Annotated[str, typer.Option("--note", help="What it is for, in words.")]
+FORMAT = option(str | None, "csv, tsv, jsonl, parquet or arrow; else by name.", "--format")
+DELIMITER = option(
+    str | None,
+    "What separates the cells of a CSV file; else comma, semicolon, tab or |, as its first line says.",
+    metavar="CHARACTER",
+)
+ENCODING = option(str | None, "Of a text file, such as latin-1; else utf-8.", metavar="NAME")
 
 # What a person chooses before any data.
 BUDGET_AND_UNIT = (
@@ -61,109 +94,77 @@ BUDGET_AND_UNIT = (
 )  # fmt: skip
 LABELS = ("spec", "label", "positive", "negative")
 # An option for each field of a request.
-OPTIONS: Mapping[str, Any] = {
-    "spec": _option(
+OPTIONS: Mapping[str, Parameter] = {
+    "spec": option(
         str | None, "The class of rules: see `dimension --help`.", "--class", metavar="SPEC"
     ),
-    "label": _option(str | None, "The column of 0 and 1, or true and false.", metavar="COLUMN"),
-    "positive": _option(
+    "label": option(str | None, "The column of 0 and 1, or true and false.", metavar="COLUMN"),
+    "positive": option(
         list[str] | None,
         "A value of --label that is positive, if it has others than 0 and 1; or a condition on its "
         "numbers, such as '>60'. Can be repeated.",
         metavar="VALUE",
     ),
-    "negative": _option(
+    "negative": option(
         list[str] | None,
         "For causes: a value of --label that is normal; each other value is an outcome, and a "
         "cause says which. Can be repeated.",
         metavar="VALUE",
     ),
-    "epsilon": _option(float, "The privacy budget: 1 is a usual choice."),
-    "delta": _option(float, "Well below 1 / (10 x rounds)."),
-    "horizon": _option(int | None, "Rounds to plan for; of a file by default its rows."),
-    "user": _option(str | None, "Protect all rounds of a user together.", metavar="COLUMN"),
-    "cap": _option(int | None, "Rounds a user has at most; later ones are null rounds."),
-    "change_cost": ChangeCost,
-    "min_rate": MinRate,
-    # The registry checks names when a verb runs: a learner may be registered after this import.
-    "learner": _option(
+    "epsilon": option(float, "The privacy budget: 1 is a usual choice.", default=1.0),
+    "delta": option(float, "At most 1 / (10 x rounds).", default=1e-7),
+    "horizon": option(int | None, "Rounds to plan for; of a file by default its rows."),
+    "user": option(str | None, "Protect all rounds of a user together.", metavar="COLUMN"),
+    "cap": option(int | None, "Rounds a user has at most; later ones are null rounds."),
+    "change_cost": CHANGE_COST,
+    "min_rate": MIN_RATE,
+    # The registry checks names when a verb runs.
+    "learner": option(
         str,
-        f"One of {', '.join(planned_names())}; auto takes what the class, budget and unit recommend.",
+        "One of auto, dpsoa, experts, causes; auto takes what the class, budget and unit recommend.",
+        default="auto",
         metavar="NAME",
     ),
-    "seed": _option(int | None, "Of the forest's random bits, which are not secret."),
-    "budget": _option(
+    "seed": option(int | None, "Of the forest's random bits, which are not secret."),
+    "budget": option(
         Path | None,
         "Draw from the budget of --dataset in this file: see `budget --help`.",
         metavar="FILE",
     ),
-    "dataset": _option(str | None, "With --budget: whose budget to draw from.", metavar="NAME"),
-    "out": _option(Path | None, "Write the releases here, as JSON lines. Public."),
-    "report": _option(Path | None, "Write an HTML report here. Private."),
-    "private_json": PrivateJson,
-    "force": _option(bool, "Overwrite --out and --report.", "--force"),
-    "strict": _option(bool, "Stop at a bad row, outside the guarantee.", "--strict"),
-    "format": FileFormat,
-    "complete": _option(bool, "With --db: a last line without a line feed is a row.", "--complete"),
-    "new_rows": _option(
+    "dataset": option(str | None, "With --budget: whose budget to draw from.", metavar="NAME"),
+    "out": option(Path | None, "Write the releases here, as JSON lines. Public."),
+    "report": option(Path | None, "Write an HTML report here. Private."),
+    "private_json": PRIVATE_JSON,
+    "force": option(bool, "Overwrite --out and --report.", "--force"),
+    "strict": option(bool, "Stop at a bad row, outside the guarantee.", "--strict"),
+    "format": FORMAT,
+    "delimiter": DELIMITER,
+    "encoding": ENCODING,
+    "complete": option(bool, "With --db: a last line without a line feed is a row.", "--complete"),
+    "new_rows": option(
         bool,
         "With --db: no row of the file was learned before; of a topic: go on though messages are "
         "gone.",
         "--new-rows",
     ),
-    "again": _option(bool, "With --db: learn known rows once more; epsilon adds up.", "--again"),
-    "follow": _option(bool, "Wait for rows that are added to a text file, as tail -F.", "--follow"),
-    "until_end": _option(
+    "again": option(bool, "With --db: learn known rows once more; epsilon adds up.", "--again"),
+    "follow": option(bool, "Wait for rows that are added to a text file, as tail -F.", "--follow"),
+    "until_end": option(
         bool, "For kafka://: learn what the topic holds now, and end.", "--until-end"
     ),
-    "engine": _option(
+    "engine": option(
         str | None,
         "Work on a Ray cluster: of its own, or at an address (auto: one that runs here).",
         metavar="ray[:ADDRESS]",
     ),
-    "workers": _option(int | None, "Shards of the engine; as many as it has cores by default."),
+    "workers": option(int | None, "Shards of the engine; as many as it has cores by default."),
 }
-# Where an option that was left out is not what a request has by default.
-_LEFT_OUT = {"epsilon": 1.0, "delta": 1e-6, "spec": None, "label": None}
 
 
-def takes_request(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a verb an option for each field of a request, which it gets as its parameter `task`."""
-    defaults = {
-        field.name: None if field.default in (MISSING, ()) else field.default
-        for field in fields(LearnRequest)
-    } | _LEFT_OUT
-
-    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
-        parameters = list[inspect.Parameter]()
-        for own in inspect.signature(verb).parameters.values():
-            if own.name != "task":
-                parameters.append(own.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-                continue
-            parameters += [
-                inspect.Parameter(
-                    name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=defaults[name],
-                    annotation=OPTIONS[name],
-                )
-                for name in names
-            ]
-
-        @wraps(verb)
-        def run(**values: Any) -> None:
-            said = {name: values.pop(name) for name in names}
-            verb(task=request_of(said, values["context"]), **values)
-
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        return run
-
-    return decorate
-
-
-def request_of(said: Mapping[str, Any], context: typer.Context) -> LearnRequest:
+def request_of(said: Mapping[str, Any], context: typer.Context) -> "LearnRequest":
     """Return the request that options make; what is left out has its default."""
+    from littlestone._store.request import LearnRequest
+
     read = {name: value for name, value in said.items() if value is not None}
     for name in ("positive", "negative"):
         read[name] = tuple(read.get(name, ()))
@@ -174,6 +175,8 @@ def request_of(said: Mapping[str, Any], context: typer.Context) -> LearnRequest:
 
 def read_min_rate(text: str) -> float | str:
     """Return the value of --min-rate: a number, or "auto"."""
+    from littlestone._learners.plan_table import AUTO_RATE, checked_min_rate
+
     exact = checked_min_rate(text)
     return exact if exact == AUTO_RATE else float(text)
 

@@ -3,50 +3,29 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from littlestone._cli.options import BUDGET_AND_UNIT, AsJson, takes_request
-from littlestone._cli.terminal import plain_console, print_plan
+from littlestone._cli.terminal import plain_console, print_plan, say
 from littlestone._learners.causes_plan import CauseForecast, CausesPlan, forecast
 from littlestone._learners.plan_table import PlanTable
 from littlestone._learners.registry import SmallestEpsilon, smallest_epsilon
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.request import LearnRequest, choose_learner
 
-EXAMPLE = (
-    "Example: littlestone plan causes:version,country:2 --delta 1e-7 --horizon 100000 --rate 0.3 "
-    "--share 0.05 --base 0.01"
-)
 
-
-@takes_request(*BUDGET_AND_UNIT)
 def plan(
-    context: typer.Context,
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="As in `dimension --help`.")],
+    spec: str,
     task: LearnRequest,
-    rate: Annotated[
-        float | None, typer.Option(help="For causes: how often a cause's events are positive.")
-    ] = None,
-    share: Annotated[
-        float | None, typer.Option(help="With --rate: the share of events that the cause matches.")
-    ] = None,
-    base: Annotated[
-        float | None, typer.Option(help="With --rate: how often other events are positive.")
-    ] = None,
-    mistakes: Annotated[
-        int | None,
-        typer.Option(help="Instead of --epsilon: the smallest with so many mistakes a change."),
-    ] = None,
-    positives: Annotated[
-        int | None,
-        typer.Option(help="The same for causes, with --rate: positives until one is published."),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="The same for causes, with --rate and --share: rounds.")
-    ] = None,
-    as_json: AsJson = False,
+    *,
+    rate: float | None,
+    share: float | None,
+    base: float | None,
+    mistakes: int | None,
+    positives: int | None,
+    rounds: int | None,
+    as_json: bool,
 ) -> None:
     """Print every constant of a learner before it sees any data."""
     task, found, horizon = replace(task, spec=spec), None, task.horizon
@@ -87,12 +66,12 @@ def plan(
     console = plain_console()
     if found is not None:
         what = "mistakes" if mistakes else "positives" if positives else "rounds"
-        console.print(f"{_smallest_in_words(found, what)}\n")
+        say(console, f"{_smallest_in_words(found, what)}\n", "")
     print_plan(console, chosen)
     if rate is not None and forecasts:
         console.print(f"\nA cause that is positive {rate:.1%} of the time:")
         for sentence in _in_words(forecasts, share, horizon):
-            console.print(f"  {sentence}")
+            say(console, sentence)
 
 
 def _smallest_to_json(found: SmallestEpsilon) -> dict[str, Any]:

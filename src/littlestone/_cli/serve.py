@@ -1,19 +1,14 @@
 """Run `littlestone serve`: arguments in, a service until it is stopped."""
 
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
-from littlestone._cli.options import (
-    BUDGET_AND_UNIT,
-    LABELS,
-    KafkaConfig,
-    KafkaOption,
-    takes_request,
-)
 from littlestone._data.kafka import TopicRows, is_topic, read_settings
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
@@ -23,10 +18,6 @@ from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.sources import known_topic, open_topic
 from littlestone._store.store import Store, create, open_store, read_store
 
-EXAMPLE = (
-    "Example: littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
-    "--horizon 10000000 --source kafka://localhost:9092/payments"
-)
 MISSING = "`serve` needs FastAPI, granian and prometheus_client: pip install 'littlestone[serve]'"
 OPEN = (
     "warning: {host} can be reached from other machines. What they send and read goes over the "
@@ -35,62 +26,23 @@ OPEN = (
 )
 
 
-@takes_request(*LABELS, *BUDGET_AND_UNIT, "seed", "budget", "dataset", "new_rows")
 def serve(
-    context: typer.Context,
-    db: Annotated[
-        Path,
-        typer.Argument(metavar="RUN.DB", help="The learner's file."),
-    ],
+    db: Path,
     task: LearnRequest,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            metavar="kafka://BROKERS/TOPIC",
-            help="Also learn the messages of a topic, in the background.",
-        ),
-    ] = None,
-    kafka_option: KafkaOption = None,
-    kafka_config: KafkaConfig = None,
-    host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 lets the system choose.", min=0, max=65535)] = 8000,
-    tokens: Annotated[
-        Path | None, typer.Option(help="The file of tokens; RUN.DB.tokens by default.")
-    ] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=NUMBER",
-            help="A limit of docs/service.md, such as rows=10000 or rate=50. Can be repeated.",
-        ),
-    ] = None,
-    host_name: Annotated[
-        list[str] | None,
-        typer.Option(help="A name by which clients may call this service. Can be repeated."),
-    ] = None,
-    trusted_proxy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="A proxy, or its network, whose X-Forwarded-For is trusted. Can be repeated.",
-        ),
-    ] = None,
-    tls_certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Serve over TLS: the certificate chain, in PEM."),
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The certificate's private key, in PEM.")
-    ] = None,
-    log_format: Annotated[
-        Literal["text", "json"], typer.Option(help="How the lines of the log are written.")
-    ] = "text",
-    audit_log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Append who did what to this file: tokens by name, no rows."
-        ),
-    ] = None,
+    *,
+    source: str | None,
+    kafka_option: Sequence[str] | None,
+    kafka_config: Path | None,
+    host: str,
+    port: int,
+    tokens: Path | None,
+    limit: Sequence[str] | None,
+    host_name: Sequence[str] | None,
+    trusted_proxy: Sequence[str] | None,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    log_format: Literal["text", "json"],
+    audit_log: Path | None,
 ) -> None:
     """Serve a stored learner over HTTP, with a live page."""
     try:
@@ -119,10 +71,12 @@ def serve(
         raise BadParameter(f"{db} is a folder: a service has one learner, so name its file")
     secrets = tokens or db.with_name(f"{db.name}.tokens")
     # The port first: a service that cannot listen must not take the store from one that can.
-    with listening_socket(host, port) as listening:
+    with listening_socket(host, port) as listening, ExitStack() as undo:
         if (tls_certificate is None) != (tls_key is None):
             raise BadParameter("--tls-certificate and --tls-key belong together: pass both")
         secure = Certificate(tls_certificate, tls_key) if tls_certificate and tls_key else None
+        if not secrets.exists():
+            undo.callback(secrets.unlink, missing_ok=True)
         keys = Tokens(secrets)
         server = HttpServer(
             listening,
@@ -136,6 +90,7 @@ def serve(
         rows = None if source is None else _topic(db, replace(task, source=source))
         audit = None if audit_log is None else AuditLog(audit_log)
         store, feeder = _store(db, task), None
+        undo.pop_all()  # the service starts: its tokens stay
         if rows is not None:
             feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
         hosts = host, *(host_name or ())

@@ -3,13 +3,12 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
-from littlestone._cli.options import AsJson, PrivateJson
-from littlestone._cli.terminal import PRIVATE, plain_console, print_public
+from littlestone._cli.terminal import plain_console, print_owner_lines, print_public, say
 from littlestone._report.report import (
     counts_in_words,
     counts_of,
@@ -22,7 +21,6 @@ from littlestone._store.copies import StoreMarks
 from littlestone._store.serialization import OLD_COPY
 from littlestone._store.store import StoreView, read_store
 
-EXAMPLE = "Example: littlestone show run.db --private"
 MOST_VOTES = 8
 PROMISED = (
     "The guarantee rests on a promise of the operator: the file is a backup copy that was taken "
@@ -31,14 +29,7 @@ PROMISED = (
 )
 
 
-def show(
-    file: Annotated[Path, typer.Argument(help="The file that `learn --db` or `serve` keeps.")],
-    private: Annotated[
-        bool, typer.Option("--private", help="Show the private side too, on standard error.")
-    ] = False,
-    as_json: AsJson = False,
-    private_json: PrivateJson = None,
-) -> None:
+def show(file: Path, *, private: bool, as_json: bool, private_json: Path | None) -> None:
     """Show what a stored learner has published; with --private, what only its owner may see."""
     # Before anything is printed: a refusal afterwards would look like half a success.
     refuse_file(private_json)
@@ -94,21 +85,18 @@ def hidden(shown: StoreView) -> dict[str, Any]:
 def _print_public(console: Console, shown: StoreView) -> None:
     print_public(console, shown.about, shown.published)
     if shown.published.final is not None:
-        console.print(f"  {shown.published.final}")
+        say(console, shown.published.final)
     if shown.marks.promised is not None:
-        console.print(f"  {PROMISED.format(rounds=shown.marks.promised)}")
+        say(console, PROMISED.format(rounds=shown.marks.promised))
     if (sentence := shown.marks.sentence()) is not None:
-        console.print(f"  {sentence}")
+        say(console, sentence)
 
 
 def _print_private(console: Console, shown: StoreView) -> None:
     found = hidden(shown)
-    console.print(f"\n{PRIVATE}")
-    for line in counts_in_words(found):
-        console.print(f"  {line}")
-    for rule, votes in found["votes"][:MOST_VOTES]:
-        console.print(f"  {votes:,} votes for {rule}")
+    lines = list(counts_in_words(found))
+    lines += [f"{votes:,} votes for {rule}" for rule, votes in found["votes"][:MOST_VOTES]]
     for source in found["sources"]:
         again = f", learned for the {source['repeat']}. time" if source["repeat"] > 1 else ""
-        console.print(f"  {source['rows']:,} rows of {source['name']}{again}")
-    console.print(f"  opened for writing {found['opened']:,} times")
+        lines.append(f"{source['rows']:,} rows of {source['name']}{again}")
+    print_owner_lines(console, [*lines, f"opened for writing {found['opened']:,} times"])

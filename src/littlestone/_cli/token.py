@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -11,21 +11,9 @@ from littlestone._privacy.parameters import BadParameter
 if TYPE_CHECKING:
     from littlestone._service.tokens import TokenEntry
 
-EXAMPLE = "Example: littlestone token run.db --rotate feeder --overlap 3600"
-
 
 def token(
-    db: Annotated[Path, typer.Argument(metavar="RUN.DB", help="The learner's file.")],
-    rotate: Annotated[
-        Literal["feeder", "operator"] | None,
-        typer.Option(help="Make a new token for this role, and end the present one."),
-    ] = None,
-    overlap: Annotated[
-        float, typer.Option(help="Seconds for which the token that is replaced works on.")
-    ] = 3600.0,
-    tokens: Annotated[
-        Path | None, typer.Option(help="The file of tokens; RUN.DB.tokens by default.")
-    ] = None,
+    db: Path, *, rotate: Literal["feeder", "operator"] | None, overlap: float, tokens: Path | None
 ) -> None:
     """List the tokens of a service by name, or replace one without a restart."""
     try:

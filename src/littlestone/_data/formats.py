@@ -3,12 +3,13 @@
 Every line after a header is a record, blank lines too (they are null rounds): a row that is
 replaced by a blank line must not move the rows after it (docs/guarantee.md, Lemma 0).
 
-CSV. The first line names the columns. A quoted cell may hold line breaks, and an unclosed quote
-would swallow the rows after it. So a quote that is still open at the end of its line goes on only
-if it is closed within `MAX_RECORD_LINES` lines, the whole then has the right number of cells, and
-none of the further lines is by itself a sound row: the right number of cells, quotes around whole
-cells only. Otherwise its line alone is a null round. Hence a sound row on one line is never
-swallowed, whatever stands before it.
+CSV. The first line names the columns, which are public. Unless the delimiter is given, it is the mark
+that separates these names, and no other line is looked at for it. A quoted cell may hold line
+breaks, and an unclosed quote would swallow the rows after it. So a quote that is still open at the
+end of its line goes on only if it is closed within `MAX_RECORD_LINES` lines, the whole then has the
+right number of cells, and none of the further lines is by itself a sound row: the right number of
+cells, quotes around whole cells only. Otherwise its line alone is a null round. Hence a sound row on
+one line is never swallowed, whatever stands before it.
 
 What this cannot do: a quoted cell that holds a line which looks like a sound row is taken apart;
 and an unclosed quote just before a row that spans lines, or before a line with a stray quote in it
@@ -33,7 +34,7 @@ import numpy.typing as npt
 
 from littlestone._data.cells import quoted
 from littlestone._data.rounds import BadStream
-from littlestone._data.schema import Faults, Schema, separator_hint
+from littlestone._data.schema import Faults, Schema
 from littlestone._data.text import CHECKED_ROWS, Split
 
 # The most lines of one record of CSV.
@@ -43,6 +44,8 @@ MAX_RECORD_LINES = 100
 _OPEN_QUOTE = "unexpected end of data"
 # What a zip archive begins with.
 ZIP_ARCHIVE = "PK\x03\x04"
+# What may separate cells, if nobody says it; the first where a header has none of them.
+DELIMITERS = ",;\t|"
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1f\ud800-\udfff]")
 # How JSON begins. A name in brackets, as some databases write them, is not among these.
 _JSON = re.compile(r'\s*(\{\s*("|$)|\[\s*(\{|$))')
@@ -52,7 +55,23 @@ JSON_ARRAY = "Of an array make lines, an object each: `jq -c '.[]' FILE > rows.j
 _MISSING = object()
 
 
-def delimited_names(name: str, line: str, delimiter: str = ",") -> list[str]:
+def delimiter_of(header: str) -> str:
+    """Return what separates the names of a header: the mark that it has most often outside quotes."""
+    return max(DELIMITERS, key=re.sub('"[^"]*"', "", header).count)
+
+
+def checked_delimiter(given: str) -> str:
+    """Return a delimiter that a person gave, a tab also in words."""
+    mark = "\t" if given in ("\\t", "tab") else given
+    if len(mark) != 1 or mark in '"\r\n' or (mark != "\t" and not mark.isprintable()):
+        raise BadStream(
+            f"--delimiter {given!r}: it is one character, such as ';', or tab; no quote and no "
+            "line break"
+        )
+    return mark
+
+
+def delimited_names(name: str, line: str, delimiter: str | None = None) -> list[str]:
     """Return the names in the first line of a file."""
     where = f"{name}: line 1"
     if line.startswith(ZIP_ARCHIVE):
@@ -66,19 +85,22 @@ def delimited_names(name: str, line: str, delimiter: str = ",") -> list[str]:
         raise BadStream(
             f"{where}: not text in UTF-8, and a CSV file begins with the names of its columns. "
             "If it is of another format, name it: --format csv, tsv, jsonl, parquet "
-            "or arrow. If it is in another encoding, convert it: `iconv -f utf-16 -t utf-8 FILE`"
+            "or arrow. If it is text in another encoding, name that: --encoding latin-1, say; of "
+            "UTF-16 make UTF-8 first: `iconv -f utf-16 -t utf-8 FILE > NEW`"
         )
     if _JSON.match(line):
         raise BadStream(
             f"{where}: it looks like JSON, not like the names of columns. If each line is an "
             f"object, pass --format jsonl. {JSON_ARRAY}"
         )
+    mark = delimiter or delimiter_of(line)
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
+        return next(csv.reader([line], delimiter=mark, strict=True))
     except csv.Error as error:
-        other = line.count(delimiter) < max(map(line.count, ";\t|"))
-        hint = separator_hint([line]) if other else ""
-        raise BadStream(f"{where}: the header is not a row of CSV: {error}.{hint}") from None
+        raise BadStream(
+            f"{where}: the header is not a row of CSV: {error}. It was read with {mark!r} between "
+            "names; if that is another character, say --delimiter"
+        ) from None
 
 
 def object_names(name: str, line: str) -> list[str]:
@@ -100,18 +122,21 @@ def object_names(name: str, line: str) -> list[str]:
 class Delimited:
     """Read text with a delimiter between cells and a header in its first line."""
 
-    def __init__(self, name: str, schema: Schema, delimiter: str = ",") -> None:
-        self.name, self.schema, self.delimiter = name, schema, delimiter
-        self.width = 0
-        cell = f'(?:"(?:[^"]|"")*"|[^"{delimiter}]*)'
-        self._sound_row = re.compile(f"{cell}(?:{delimiter}{cell})*")
-        self._columns: dict[str, int] = {}
+    def __init__(self, name: str, schema: Schema, delimiter: str | None = None) -> None:
+        self.name, self.schema, self._given = name, schema, delimiter
+        # What the header says.
+        self.delimiter, self.width, self._columns = "", 0, dict[str, int]()
+        self._sound_row = re.compile("")
 
     def begin(self, lines: list[str]) -> int:
         """Implement `TextFormat.begin`: read the header, which takes one line."""
+        self.delimiter = self._given or delimiter_of(lines[0])
         header = delimited_names(self.name, lines[0], self.delimiter)
         self.schema.check_names(f"{self.name}: line 1", header)
         self.width = len(header)
+        mark = re.escape(self.delimiter)
+        cell = f'(?:"(?:[^"]|"")*"|[^"{mark}]*)'
+        self._sound_row = re.compile(f"{cell}(?:{mark}{cell})*")
         self._columns = {name: header.index(name) for name in self.schema.names}
         return 1
 

@@ -22,6 +22,7 @@ from littlestone._data.formats import (
     NOT_JSON,
     Delimited,
     JsonLines,
+    checked_delimiter,
     delimited_names,
     object_names,
 )
@@ -35,7 +36,7 @@ from littlestone._data.rounds import (
     Start,
     block_size,
 )
-from littlestone._data.schema import Schema, file_schema, separator_hint
+from littlestone._data.schema import Schema, file_schema
 from littlestone._data.tables import (
     ENDINGS,
     ArrowPipe,
@@ -47,9 +48,11 @@ from littlestone._data.tables import (
 from littlestone._data.text import (
     CHECKED_ROWS,
     STDIN,
+    UTF_8,
     FollowedRows,
     TextFormat,
     TextRows,
+    checked_encoding,
     first_line,
     is_regular,
     refuse_to_follow,
@@ -78,9 +81,7 @@ OTHER_KIND: dict[Kind, str] = {
     "number": "The class reads numbers there; causes:COLUMN and points:COLUMN read text",
     "truth": "The class reads truth values there; causes:COLUMN,... reads any values",
 }
-OTHER_ENCODING = (
-    "The text is not in UTF-8: convert the file first, `iconv -f latin1 -t utf-8 FILE > NEW`"
-)
+OTHER_ENCODING = "The text is not in UTF-8: name its encoding, --encoding latin-1, say"
 OTHER_JSON = f"Each line must be an object, or name another --format. {JSON_ARRAY}"
 # What the names of files end in, and --format may say.
 FORMATS = {
@@ -99,6 +100,7 @@ class LineFormat(NamedTuple):
     make: Callable[[str, Schema], TextFormat]
     names: Callable[[str, str], list[str]]
     header: str
+    encoding: str = UTF_8
 
 
 LINE_FORMATS = {
@@ -285,6 +287,8 @@ def open_rows(
     strict: bool = False,
     block_rows: int = LARGEST_BLOCK,
     format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    encoding: str | None = None,
     growing: bool = False,
     positive: Sequence[str] = (),
     follow: Event | None = None,
@@ -307,6 +311,11 @@ def open_rows(
     format
         csv, tsv, jsonl, ndjson, json, parquet or arrow; by default as the name says (the text ones
         with .gz too), parquet for a folder, and CSV otherwise.
+    delimiter
+        What separates the cells of CSV: one character, or "tab"; by default the one of comma,
+        semicolon, tab and | that separates the names on the first line.
+    encoding
+        Of a text file, such as "latin-1"; UTF-8 by default.
     growing
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.
@@ -336,18 +345,45 @@ def open_rows(
     name = "standard input" if str(path) == STDIN else str(path)
     schema = file_schema(cls, label, user, positive)
     form = format_of(str(path), name, format)
-    source = _open_source(str(path), name, schema, form, growing, follow)
+    lines = line_format(name, form, delimiter, encoding)
+    source = _open_source(str(path), name, schema, lines or form, growing, follow)
     return RowReader(source, strict=strict, block_rows=block_rows, followed=follow is not None)
 
 
+def line_format(
+    name: str, form: str, delimiter: str | None = None, encoding: str | None = None
+) -> LineFormat | None:
+    """Return how the lines of a format are read; None of a format that has no lines."""
+    lines = LINE_FORMATS.get(form)
+    if encoding is not None:
+        if lines is None:
+            raise BadStream(f"{name}: --encoding is for text files, and {form} is none")
+        lines = lines._replace(encoding=checked_encoding(encoding))
+    if delimiter is not None:
+        if lines is None or form not in ("csv", "tsv"):
+            raise BadStream(f"{name}: --delimiter is for CSV files, and this is {form}")
+        mark = checked_delimiter(delimiter)
+        lines = lines._replace(
+            make=partial(Delimited, delimiter=mark), names=partial(delimited_names, delimiter=mark)
+        )
+    return lines
+
+
 def _open_source(
-    path: str, name: str, schema: Schema, form: str, growing: bool, follow: Event | None
+    path: str,
+    name: str,
+    schema: Schema,
+    form: LineFormat | str,
+    growing: bool,
+    follow: Event | None,
 ) -> RowSource[Rounds]:
     if follow is not None:
-        refuse_to_follow(path, name, is_text=form in LINE_FORMATS)
-        return FollowedRows(path, name, LINE_FORMATS[form].make(name, schema), follow)
-    if form in LINE_FORMATS:
-        return TextRows(path, name, LINE_FORMATS[form].make(name, schema), growing)
+        refuse_to_follow(path, name, is_text=isinstance(form, LineFormat))
+    if isinstance(form, LineFormat):
+        text = form.make(name, schema)
+        if follow is not None:
+            return FollowedRows(path, name, text, follow, form.encoding)
+        return TextRows(path, name, text, growing=growing, encoding=form.encoding)
     if is_uri(path) or is_regular(path) or Path(path).is_dir():
         return open_table_rows(path, name, schema, form)
     if form == "arrow":
@@ -398,19 +434,21 @@ class Header(NamedTuple):
     source: str
 
 
-def read_header(path: str, format: str | None = None) -> Header:  # noqa: A002
+def read_header(
+    path: str,
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> Header:
     """Read the names of the columns of a file, and their types if it has a schema; no value."""
     if path == STDIN:
         raise BadStream(
             "standard input: reading its header would use it up; save the stream to a file first"
         )
     form = format_of(path, path, format)
-    if form in LINE_FORMATS:
-        _, names_of, source = LINE_FORMATS[form]
-        names = names_of(path, first_line(path))
-        if form != "jsonl" and (hint := separator_hint(names)):
-            raise BadStream(f"{path}: line 1 names one column, {names[0]!r}.{hint}")
-        return Header(tuple(names), None, None, source)
+    if (lines := line_format(path, form, delimiter, encoding)) is not None:
+        names = lines.names(path, first_line(path, lines.encoding))
+        return Header(tuple(names), None, None, lines.header)
     files = table_files(path, path, form)
     types, rows = describe_tables(files, form)
     where = "schema" if form == "arrow" else "footer"

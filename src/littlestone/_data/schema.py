@@ -176,8 +176,8 @@ class Schema:
 
     def _hint(self, name: str, names: list[str]) -> str:
         """Return what to do about a column that is missing."""
-        if hint := separator_hint(names):
-            return hint
+        if len(names) == 1 and not names[0].isidentifier():
+            return " If it should be several, say what separates them: --delimiter ';', say."
         if "," in name and set(name.split(",")) <= set(names):
             if name in self.kinds:
                 return f" This class reads one column: causes:{name} reads several."
@@ -197,19 +197,6 @@ def _alike(name: str, names: list[str]) -> str:
     """Return a hint for a mistyped name."""
     close = difflib.get_close_matches(name, names, n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def separator_hint(names: list[str]) -> str:
-    """Return a hint for a file with another separator."""
-    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
-    if other is None:
-        return ""
-    if other == "\t":
-        return " Are its fields separated by tabs? Then pass --format tsv."
-    return (
-        f" Are its fields separated by {other!r}? They must be by commas, or with --format tsv by "
-        "tabs."
-    )
 
 
 def file_schema(

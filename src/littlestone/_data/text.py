@@ -1,9 +1,10 @@
 """Text files: bytes become lines, lines become records, records become rounds.
 
 A line ends at a line feed, or at the end of the file; a line feed at the very end begins no further
-line. A byte that is not UTF-8 becomes a lone surrogate, which spoils the cell it is in and nothing
-else. A line of more than `MAX_LINE_BYTES` is replaced by a short one that no format can read. Files
-are plain or gzip, from a path or from standard input, and read in chunks with bounded memory.
+line. A byte that is not of the encoding (UTF-8, unless another is named) becomes a lone surrogate,
+which spoils the cell it is in and nothing else. A line of more than `MAX_LINE_BYTES` is replaced by
+a short one that no format can read. Files are plain or gzip, from a path or from standard input, and
+read in chunks with bounded memory.
 
 A file that grows can be followed, as `tail -F` does; but another file is an error. Its rows are
 those of a file that is read again whenever it has grown: a row is a line, or in CSV a record, that is
@@ -30,6 +31,7 @@ from littlestone._data.rounds import BadStream, BlockSize, Rounds, Start
 from littlestone._data.schema import Faults, Schema
 
 STDIN = "-"
+UTF_8 = "utf-8"
 # The first bytes of a gzip file.
 GZIP = b"\x1f\x8b"
 # How many of the first rows are checked before anything is learned.
@@ -107,11 +109,37 @@ def _bounded(line: bytes) -> bytes:
     return line if len(line) <= MAX_LINE_BYTES else _TOO_LONG
 
 
-def lines_of(chunk: bytes) -> list[str]:
+# Each means itself in an encoding that lines can be read in.
+_PLAIN_TEXTS = [*map(chr, range(128)), "".join(map(chr, range(128))), r"\u000a\n\x0a\N{COMMA}"]
+
+
+def checked_encoding(given: str) -> str:
+    """Return an encoding in which every byte of ASCII means itself, as line feeds and commas must."""
+    try:
+        if any(text.encode().decode(given, "surrogateescape") != text for text in _PLAIN_TEXTS):
+            raise UnicodeError
+    except LookupError:
+        raise BadStream(
+            f"--encoding {given}: there is no encoding of this name; utf-8, latin-1 and cp1252 are "
+            "common ones"
+        ) from None
+    except UnicodeError:
+        raise BadStream(
+            f"--encoding {given}: such a text cannot be read line by line. Convert the file first: "
+            f"`iconv -f {given} -t utf-8 FILE > NEW`"
+        ) from None
+    return given
+
+
+def lines_of(chunk: bytes, encoding: str = UTF_8) -> list[str]:
     """Return the lines of a chunk, as text."""
-    # split("\n"), not splitlines: other separators of Unicode are text inside a cell, and must not
-    # make rows.
-    lines = chunk.decode("utf-8", "surrogateescape").split("\n")
+    # At line feeds, not splitlines: other separators of Unicode are text inside a cell, and must
+    # not make rows.
+    if encoding == UTF_8:
+        lines = chunk.decode(UTF_8, "surrogateescape").split("\n")
+    else:
+        # Lemma 0: each by itself, so that no byte of one line reaches into the next.
+        lines = [line.decode(encoding, "surrogateescape") for line in chunk.split(b"\n")]
     if not lines[-1]:
         lines.pop()
     return lines
@@ -152,8 +180,11 @@ class TextFormat(Protocol):
 class TextStream:
     """Read the records of a text file from a position on."""
 
-    def __init__(self, file: Bytes, form: TextFormat, start: Start, growing: bool) -> None:
+    def __init__(
+        self, file: Bytes, form: TextFormat, start: Start, *, growing: bool, encoding: str
+    ) -> None:
         self._file, self._form, self._start, self._growing = file, form, start, growing
+        self._encoding = encoding
         # How many lines at the end are no records yet, once all others were read.
         self.unfinished = 0
 
@@ -195,7 +226,7 @@ class TextStream:
                 cut_off = True
                 break
             starts, at = np.append(starts, chunk.starts(at)), chunk.end
-            rest += lines_of(chunk.data)
+            rest += lines_of(chunk.data, self._encoding)
             if not begun:
                 used, begun = _read_header(rest, self._form), True
                 starts, line = starts[used:], line + used
@@ -216,14 +247,14 @@ class TextStream:
             if self._growing and not chunk.is_finished:
                 break
             if number == 0:
-                rest = lines_of(chunk.data)
+                rest = lines_of(chunk.data, self._encoding)
                 _read_header(rest, self._form)
             # Without open quotes lines are records, and counting line feeds is faster.
             elif not rest and self._form.is_plain(chunk.data):
                 total += count_lines(chunk.data)
                 continue
             else:
-                rest += lines_of(chunk.data)
+                rest += lines_of(chunk.data, self._encoding)
             split = self._form.split(rest, False)
             total += len(split.offsets)
             del rest[: split.used]
@@ -262,7 +293,7 @@ def open_text(path: str, name: str, growing: bool = False) -> Iterator[TextFile]
         raise BadStream(f"{name}: the gzip file is damaged or cut off: {error}{more}") from None
 
 
-def first_line(path: str) -> str:
+def first_line(path: str, encoding: str = UTF_8) -> str:
     """Return the first line of a file."""
     with open_text(path, path) as file:
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -270,7 +301,7 @@ def first_line(path: str) -> str:
         raise BadStream(f"{path}: there is no first line, which should name the columns")
     if len(line) > MAX_LINE_BYTES:
         raise BadStream(f"{path}: the first line is longer than {MAX_LINE_BYTES} bytes")
-    return lines_of(line)[0].removeprefix("\ufeff").removesuffix("\r")
+    return lines_of(line, encoding)[0].removeprefix("\ufeff").removesuffix("\r")
 
 
 class TextRows:
@@ -278,8 +309,17 @@ class TextRows:
 
     unit = "line"
 
-    def __init__(self, path: str, name: str, form: TextFormat, growing: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        form: TextFormat,
+        *,
+        growing: bool = False,
+        encoding: str = UTF_8,
+    ) -> None:
         self.path, self.name, self.form, self._growing = path, name, form, growing
+        self._encoding = encoding
         self.schema, self.unfinished = form.schema, 0
         # Its size now, and what changes when another file replaces it; None for a pipe, which has
         # neither.
@@ -317,7 +357,10 @@ class TextRows:
             file.seek(start.byte)
             if not isinstance(file, GzipFile):
                 rest = FilePrefix(file, max(0, self._size - start.byte))
-        return TextStream(rest, self.form, start, self._growing)
+        return self._lines(rest, start)
+
+    def _lines(self, file: Bytes, start: Start) -> TextStream:
+        return TextStream(file, self.form, start, growing=self._growing, encoding=self._encoding)
 
 
 class FilePrefix:
@@ -340,8 +383,10 @@ def is_regular(path: str) -> bool:
 class FollowedRows(TextRows):
     """Read a text file, then what is added to it, until an event is set."""
 
-    def __init__(self, path: str, name: str, form: TextFormat, stop: Event) -> None:
-        super().__init__(path, name, form, growing=True)
+    def __init__(
+        self, path: str, name: str, form: TextFormat, stop: Event, encoding: str = UTF_8
+    ) -> None:
+        super().__init__(path, name, form, growing=True, encoding=encoding)
         self._stop = stop
 
     def length(self) -> int | None:
@@ -358,7 +403,7 @@ class FollowedRows(TextRows):
                 if new < 0:
                     raise BadStream(REPLACED.format(name=self.name, what="cut off", then=CUT_OFF))
                 file.seek(end.byte)
-                stream = TextStream(FilePrefix(file, new), self.form, end, growing=True)
+                stream = self._lines(FilePrefix(file, new), end)
                 for block, end in stream.blocks(size):
                     is_first = False
                     yield block, end

@@ -82,7 +82,7 @@ def label(y: object) -> bool:
     Traceback (most recent call last):
     littlestone.errors.BadExample: label 2 is not 0 or 1: pass truth values, such as y > 60
     """
-    if y is True or y is False:  # the common case, before slower tests
+    if type(y) in _TRUTH_TYPES and y in (0, 1):  # the common case, before slower tests
         return bool(y)
     if isinstance(y, np.generic):
         y = plain(y)
@@ -96,6 +96,9 @@ def label(y: object) -> bool:
     if isinstance(y, str) and (number := _plain_float(y)) in (0, 1):
         return bool(number)
     raise BadExample(f"label {quoted(y)} is not 0 or 1: pass truth values, such as y > 60")
+
+
+_TRUTH_TYPES = {bool, int}
 
 
 def _plain_float(text: str) -> float | None:

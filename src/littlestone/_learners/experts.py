@@ -383,6 +383,7 @@ class ExpertScores(EpochState):
         self, counts: MistakeCounts, plan: ExpertsPlan, rule: Hypothesis, gate: Gate[Any]
     ) -> None:
         self.cls, self.counts, self._plan, self._gate = counts.cls, counts, plan, gate
+        self._costs = plan.costs
         self._prior, self._published = FixedSharePrior(counts.size), rule
         self._charges = ChangeCharges(plan.change_cost, float(plan.free_charges))
         self._set_penalties()
@@ -390,7 +391,7 @@ class ExpertScores(EpochState):
     def judge(self, part: Any, rule: Hypothesis) -> Judged:
         """Return rounds with their losses: missed positives and false alarms have their costs."""
         judged = super().judge(part, rule)
-        missed, alarm = self._plan.costs
+        missed, alarm = self._costs
         if missed == alarm:
             return judged
         wrong = np.searchsorted(part.number, judged.wrong)
@@ -398,7 +399,7 @@ class ExpertScores(EpochState):
 
     def loss(self, x: object, y: bool, rule: Hypothesis) -> int:
         """Return the loss of one row, in units."""
-        return super().loss(x, y, rule) * self._plan.costs[0 if y else 1]
+        return super().loss(x, y, rule) * self._costs[0 if y else 1]
 
     def add(self, judged: Judged) -> None:
         """Count the mistakes of every rule."""

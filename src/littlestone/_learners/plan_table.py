@@ -49,7 +49,7 @@ def planned_delta(value: Real) -> Fraction:
     if exact < SMALLEST_DELTA:
         raise BadParameter(
             f"delta must be at least {float(SMALLEST_DELTA):g}, not {value}: each tenth of it "
-            "costs votes, and so unlikely a failure needs no protection; 1e-9 is a usual choice"
+            f"costs votes, and protects nobody any better; {USUAL_DELTA:g} is a usual choice"
         )
     return exact
 
@@ -189,13 +189,17 @@ def delta_warning(delta: Fraction, horizon: int) -> str | None:
         return None
     return (
         f"delta = {float(delta):g} is above 1 / (10 x horizon) = {1 / (10 * horizon):g}: that "
-        f"allows some record of the stream to be published. Take {10.0 ** -_digits(horizon):g}, say"
+        f"allows some record of the stream to be published. Take {usual_delta(horizon):g}, say"
     )
 
 
-def _digits(horizon: int) -> int:
-    """Return the power of ten of a delta well below one in the number of rounds."""
-    return len(str(horizon)) + 2
+# What the command line takes unless it is told; enough for up to a million rounds.
+USUAL_DELTA = 1e-7
+
+
+def usual_delta(horizon: int) -> float:
+    """Return a power of ten for delta that is at most 1 / (10 x horizon)."""
+    return min(USUAL_DELTA, 10.0 ** -(len(str(horizon)) + 1))
 
 
 # The mistakes that one published change of rule is worth, unless given; and the range, so that

@@ -17,6 +17,7 @@ Three things keep the published rule in place there, and none of them reads a ro
 The constants were chosen by simulation, on other seeds than those of `python -m bench agnostic`.
 """
 
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -85,6 +86,9 @@ class StaySchedule(Schedule):
             line = self._reached + self._climb(ages, 0) - self._base
         else:
             line = self._burst + self._slope * ages
+        if isinstance(ages, int):  # rounds that come one by one
+            limit: int = min(math.ceil(line), LARGEST_LOSS)
+            return limit
         return np.asarray(np.minimum(np.ceil(line), LARGEST_LOSS), dtype=np.int64)
 
     def after(self, end: EpochEnd, published: bytes) -> None:

@@ -244,8 +244,11 @@ class Climb:
         """Return the threshold at an age, or at each of an array of ages."""
         # Beyond 64 refusals the factor is at its limit, and the cache stays small.
         base = self._raised(min(refusals, 64))
+        steps = self._ages.searchsorted(age)
         # Clipped, since a monitor refuses larger thresholds.
-        return np.minimum(base + self._climb * np.searchsorted(self._ages, age), LARGEST_INTEGER)
+        if isinstance(age, int):  # rounds that come one by one
+            return min(base + self._climb * int(steps), LARGEST_INTEGER)
+        return np.minimum(base + self._climb * steps, LARGEST_INTEGER)
 
     def _base_after(self, refusals: int) -> int:
         """Return the base, raised by half for each refusal."""

@@ -94,6 +94,8 @@ class LearnRequest(StreamTerms):
     source: str = ""
     strict: bool = False
     format: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
     out: Path | None = None
     report: Path | None = None
     private_json: Path | None = None
