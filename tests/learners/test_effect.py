@@ -2,6 +2,7 @@
 without, whatever is published."""
 
 import random
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,22 +10,24 @@ import pytest
 
 import littlestone as ls
 from effort import scaled
-from littlestone._audit.gates import CauseWorld, cause_of
+from littlestone._audit.gates import CauseGate, CauseWorld, cause_of
 from littlestone._data.rounds import UsableRounds
 from littlestone._hypotheses.causes import OUTCOME, cause_from_key
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.cause_counts import CauseCounts
 from littlestone._learners.effect import NOBODY, NORMAL, effect
+from littlestone._privacy.causes import EpochTerms, Weights
 from littlestone._privacy.testing import SeededNoise
 
+ONE = Fraction(1)
 LABELS: dict[bool, list[Any]] = {True: ["ok", "t", "u"], False: [False, True]}
 
 
 def published(draw: random.Random, outcomes: bool) -> CauseCounts:
     """The counts of an epoch that begins, with up to three causes published."""
     normal: dict[str, Any] = {"normal": ["ok"]} if outcomes else {}
-    cls = ls.Causes(["a", "b"], width=2, **normal)
+    cls = ls.Causes(["a", "b"], width=2, values={"b": ["x", "z", "w"]}, **normal)
     plan = ls.CausesPlan.practical(cls, 4, 1e-3, 10_000, min_rate=0.2)
     learner = ls.PrivateCauses(cls, plan=plan, noise=SeededNoise(1))
     conditions = [ls.Condition(name, value) for name in "ab" for value in "xyz"]
@@ -54,10 +57,9 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     causes = tuple(
         (cause.pattern.key, code[cause.outcome] if outcomes else 1) for cause in counts.causes
     )
-    cost = counts.gate.cost
-    assert cost is not None
-    units, alarm = cost.denominator, cost.numerator
-    effects = [effect(*row, causes, units, alarm) for row in coded]
+    # The costs of the monitor and the weights of the draw need not be related.
+    costs, weights = counts.costs, Weights(draw.randint(1, 10_000), draw.randint(1, 2_000))
+    effects = [effect(*row, causes, costs, weights) for row in coded]
 
     told = [{**x, OUTCOME: None if y == "ok" else y} for x, y in zip(rows, labels, strict=True)]
     batch = as_batch(told if outcomes else rows, counts.kinds())
@@ -79,11 +81,23 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
         if one.drop:
             alone[one.cell[0]] += one.drop
         cells[one.cell] = cells.get(one.cell, 0) + 1
-    found = counts.scores()
-    assert found.drops.tolist() == alone.tolist()
-    wanted = CauseWorld(cost, causes, cls.limit).gains(coded, causes)
-    assert gains_of(found) == {words_of(wanted.add_key(n), outcomes): int(gain)
-                               for n, gain in enumerate(wanted.adds)}  # fmt: skip
+    found = counts.moves(weights)
+    assert (-weights.score(found.drops)).tolist() == alone.tolist()
+    # A narrower cause keeps what the rows say that it lists.
+    for place, cause in enumerate(counts.causes):
+        for number, listing in enumerate(found.replaces[place]):
+            narrow = cause_from_key(found.replace_key(place, number))
+            assert cause.contains(narrow)
+            lists = [narrow.pattern.key in keys for keys in listed]
+            speaking = [
+                one.drop if one.cell and one.cell[0] == place else 0 for one in effects
+            ]  # fmt: skip
+            kept = sum(n for n, here in zip(speaking, lists, strict=True) if here)
+            assert weights.score(listing[None, :])[0] == -kept
+    some = CauseGate(EpochTerms(ONE, ONE, 2 * ONE), ONE / 2, (ONE,), costs, weights)
+    wanted = CauseWorld(some, causes, cls.limit).moves(coded, causes, weights)
+    assert gains_of(found) == {words_of(wanted.add_key(n), outcomes): counted.tolist()
+                               for n, counted in enumerate(wanted.adds)}  # fmt: skip
     evidence = counts.get_state()
     # Evidence: each row in one cell, of the first cause that matches it or of nobody.
     for place in range(len(causes)):
@@ -97,10 +111,10 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     assert sum(evidence["named"]) == named
 
 
-def gains_of(found: Any) -> dict[str, int]:
-    """The gain of every move that adds a cause, by the cause in words."""
+def gains_of(found: Any) -> dict[str, list[int]]:
+    """The rows that speak on every move that adds a cause, by the cause in words."""
     keys = [found.add_key(place) for place in range(len(found.adds))]
-    return {words(key): int(gain) for key, gain in zip(keys, found.adds, strict=True)}
+    return {words(key): pair.tolist() for key, pair in zip(keys, found.adds, strict=True)}
 
 
 def words(key: bytes) -> str:
