@@ -46,7 +46,7 @@ from littlestone._audit.enumeration import (
     law,
     transcripts,
 )
-from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._privacy.causes import EpochTerms, Moves, SparseExponential, Weights
 from littlestone._privacy.draws import ExponentialMechanism
 from littlestone._privacy.gates import MistakesMonitor
 from littlestone._privacy.noise import Noise, SystemNoise
@@ -283,14 +283,17 @@ def selected(selector: Any) -> Mechanism:
     return run
 
 
-def gains(*keys: bytes) -> Gains:
-    """Return what an epoch of one row knows that lists these keys: each has gained 1."""
-    return Gains(
-        adds=np.ones(len(keys), dtype=np.int64),
-        classes=np.zeros(len(keys), dtype=np.intp),
-        add_key=lambda place: keys[place],
-        drops=np.zeros(0, dtype=np.int64),
-        drop_keys=(),
+def gains(*keys: bytes) -> Moves:
+    """Return what an epoch of one row knows that lists these keys: each has one positive row."""
+    return Moves(
+        Weights(1, 1),
+        np.array([[0, 1]] * len(keys), dtype=np.int64).reshape(-1, 2),
+        np.zeros(len(keys), dtype=np.intp),
+        np.full(len(keys), -1),
+        lambda place: keys[place],
+        lambda width, number: b"",
+        np.zeros((0, 2), dtype=np.int64),
+        (),
     )
 
 
@@ -406,14 +409,15 @@ def draws(faults: Any) -> Iterator[Target]:
         (SparseExponential, "draw of causes"),
         (faults.GainWithoutOneOff, "gain instead of gain - 1"),
     ):
-        draw = kind(rate=Fraction(1, 2), delta=Fraction(1, 100), prior=[Fraction(1)])
+        terms = EpochTerms(Fraction(1), Fraction(1, 2), Fraction(2))
+        draw = kind(terms, delta=Fraction(1, 100), prior=[Fraction(1)], units=1)
         yield Target(
             name, kind is not SparseExponential, 1, 0.01, moved(draw), (gains(b"a"), gains()),
             known=partial(_moves_of, draw),
         )  # fmt: skip
 
 
-def _moves_of(draw: SparseExponential, found: Gains) -> dict[bytes | None, float]:
+def _moves_of(draw: SparseExponential, found: Moves) -> dict[bytes | None, float]:
     return dict(ByLaw(draw).law(found))
 
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +28,8 @@ from littlestone import Causes, PrivateCauses
 from littlestone._data.readers import open_rows
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.epoch_rows import EpochRows
-from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._learners.rate_to_beat import odds, weights_of
+from littlestone._privacy.causes import Moves
 from littlestone._privacy.noise import SystemNoise
 
 ROUNDS, PART = 10**7, 10**6
@@ -118,10 +118,9 @@ def _release() -> Table:
         table.add_column(name, justify="left" if name == "ok" else "right")
     cls = Causes(NAMES, width=3)
     plan = CausesPlan.practical(cls, 1, 1e-7, ROUNDS, min_rate=0.09)
-    cost = plan.cost_of(Fraction(9, 100))
-    selector = SparseExponential(
-        rate=plan.rate(cost), delta=plan.per_round.delta, prior=plan.prior, alarm=cost
-    )
+    cost = odds(0.09)
+    terms = plan.terms(cost)
+    selector = plan.draw(terms)
     draw = np.random.default_rng(7)
     for positives, negatives in ((46_000, 10**6), (46_000, 2 * 10**6)):
         count = positives + negatives
@@ -130,10 +129,12 @@ def _release() -> Table:
         rows, batch = EpochRows(cls), dict(zip(NAMES, columns, strict=True))
         rows.add(rows.index.read(batch, np.flatnonzero(~labels), np.flatnonzero(labels)))
         start = time.process_time()
-        adds, classes, keys = rows.gains(units=cost.denominator, alarm=cost.numerator)
+        adds, widths, keys = rows.counts()
         counted = time.process_time()
-        none = np.zeros(0, dtype=np.int64)
-        selector.select(Gains(adds, classes, keys, none, []), SystemNoise(), 0)
+        unknown, none = np.full(len(adds), -1), np.zeros((0, 2), dtype=np.int64)
+        weights = weights_of(cost, terms.swing)
+        moves = Moves(weights, adds, widths, unknown, keys, lambda *_: b"", none, [])
+        selector.select(moves, SystemNoise(), 0)
         drawn = time.process_time()
         table.add_row(
             f"{positives:,}",

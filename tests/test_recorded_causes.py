@@ -50,7 +50,7 @@ def released(way: str) -> dict[str, Any]:
     return {
         "mistakes": learner.mistakes,
         "missed": learner.missed,
-        "min_rate": learner.min_rate,
+        "rate_to_beat": learner.rate_to_beat,
         "releases": [[release.round, str(release.rule)] for release in learner.releases],
         "windows": [window.to_json() for window in learner.windows],
     }
