@@ -311,7 +311,7 @@ def test_a_users_rounds_beyond_the_cap_are_null_rounds() -> None:
     for row, user in zip(rows, users, strict=True):
         seen[user] = seen.get(user, 0) + 1
         capped.append(row if seen[user] <= 2 else (None, None))
-    terms = {"epsilon": 40, "delta": 0.3, "unit": "user", "cap": 2}
+    terms: dict[str, Any] = {"epsilon": 40, "delta": 0.3, "unit": "user", "cap": 2}
     made = [learner(**terms) for _ in range(3)]
     xs, ys = zip(*rows, strict=True)
     made[0].learn_many(list(xs), list(ys), users)

@@ -85,8 +85,8 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     assert (-weights.score(found.drops)).tolist() == alone.tolist()
     # A narrower cause keeps what the rows say that it lists.
     for place, cause in enumerate(counts.causes):
-        for number, listing in enumerate(found.replaces[place]):
-            narrow = cause_from_key(found.replace_key(place, number))
+        for at, listing in enumerate(found.replaces[place]):
+            narrow = cause_from_key(found.replace_key(place, at))
             assert cause.contains(narrow)
             lists = [narrow.pattern.key in keys for keys in listed]
             speaking = [
