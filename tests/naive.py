@@ -477,7 +477,7 @@ class CausesLearner:
         self.end_window()
         windows = [window for window in self.windows if window.start > self.begin]
         cost = self.beat.at_end(windows, self.t - self.begin, firing)
-        self.windows[-1] = self.windows[-1]._replace(to_beat=rate_of_odds(cost))
+        self.windows[-1] = self.windows[-1]._replace(to_beat=rate_of_odds(cost), drawn=True)
         # In the order of the fast path, which is public: by form, then by first appearance.
         found = self.epoch.counts()
         keys = sorted(found, key=self.order)
@@ -501,7 +501,7 @@ class CausesLearner:
                 for rows, some in zip(self.lone, narrower, strict=True)
             ],
             lambda cause, place: narrower[cause][place].key,
-            len(self.causes) < self.cls.limit,
+            len(self.causes) < self.cls.limit and self.beat.can_tell(cost),
         )
 
     def order(self, key: bytes) -> tuple[object, ...]:

@@ -363,9 +363,15 @@ def test_a_model_of_causes_takes_a_rate() -> None:
     causes = ls.Causes(["m"])
     given: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "horizon": 1000}
     assert river.PrivateClassifier(causes, **given).learner_.plan.min_rate == "auto"
-    assert river.PrivateClassifier(causes, **given, min_rate=0.1).learner_.min_rate == 0.1
+    assert river.PrivateClassifier(
+        causes, **given, min_rate=0.7
+    ).learner_.rate_to_beat == pytest.approx(0.7)
     with pytest.raises(BadParameter, match="min_rate"):
-        assert river.PrivateClassifier(causes, **given, min_rate=0.7).learner_
+        assert river.PrivateClassifier(causes, **given, min_rate=1).learner_
+    with pytest.raises(BadParameter, match="baseline is 'follow' or 'fixed'"):
+        assert river.PrivateClassifier(causes, **given, baseline="x").learner_  # type: ignore[arg-type]
+    plan = river.PrivateClassifier(causes, **given, baseline="fixed").learner_.plan
+    assert plan.baseline == "fixed"
     with pytest.raises(ValueError, match="learns Causes"):
         assert river.PrivateClassifier(ls.Points("m"), **given, learner="causes").learner_
     changes = river.PrivateClassifier(causes, **given, change_cost=7).learner_.plan.change_cost

@@ -464,6 +464,7 @@ def test_causes_are_found_in_frames_and_arrays_of_objects() -> None:
         assert str(fitted.learner_.hypothesis) == rule
         assert fitted.predict(X).tolist() == ((version == "4.2.1") & (country == "SE")).tolist()
     assert PrivateClassifier(named, min_rate=0.3).get_params()["min_rate"] == 0.3
+    assert PrivateClassifier(named, baseline="fixed").get_params()["baseline"] == "fixed"
     with pytest.raises(BadParameter, match="min_rate"):
         model(min_rate=0.7).fit(*data())
 

@@ -152,7 +152,7 @@ def plot_rates(
     ax: "Axes | None" = None,
     *,
     min_rate: float | None = None,
-    empty: str = "no cause published yet",
+    empty: str = "no cause is published",
 ) -> "Axes":
     """Draw rates with their intervals as bars, each above the rate of everything else."""
     ax = new_axes(0.9 + 0.95 * max(1, len(bars))) if ax is None else ax

@@ -49,6 +49,7 @@ from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.estimators import HasTerms
 from littlestone._learners.outcomes import refuse_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.rate_to_beat import FOLLOW, Baseline
 from littlestone._learners.registry import AUTO
 from littlestone._learners.soa import SOA
 from littlestone._privacy.accounting import Unit
@@ -201,7 +202,10 @@ class PrivateClassifier(HasTerms, _Model):
     change_cost : int, float or Fraction
         The mistakes that one change of rule is worth; for causes and private experts.
     min_rate : int, float, Fraction or "auto"
-        The positive rate above which it pays to predict positive; for causes and private experts.
+        The positive rate above which it pays to predict positive; for private experts, and at
+        least for causes.
+    baseline : {"follow", "fixed"}
+        For causes: whether the rate to beat follows the stream.
     user : str, optional
         The column that holds the user of a row: then all rounds of a user are protected together.
     cap : int, optional
@@ -235,6 +239,7 @@ class PrivateClassifier(HasTerms, _Model):
         *,
         change_cost: Real = CHANGE_COST,
         min_rate: Real | str = AUTO_RATE,
+        baseline: Baseline = FOLLOW,
         user: str | None = None,
         cap: int | None = None,
         learners: int = 1,
@@ -242,7 +247,8 @@ class PrivateClassifier(HasTerms, _Model):
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
-        self.learner, self.change_cost, self.min_rate = learner, change_cost, min_rate
+        self.learner, self.change_cost = learner, change_cost
+        self.min_rate, self.baseline = min_rate, baseline
         self.user, self.cap = user, cap
         self.learners, self.budget, self.seed = learners, budget, seed
 

@@ -57,6 +57,7 @@ from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.estimators import HasTerms
 from littlestone._learners.outcomes import refuse_outcomes
 from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.rate_to_beat import FOLLOW, Baseline
 from littlestone._learners.registry import AUTO
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.parameters import BadParameter, Real
@@ -112,7 +113,10 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
     change_cost : int, float or Fraction
         The mistakes that one change of rule is worth; for private experts.
     min_rate : int, float, Fraction or "auto"
-        The positive rate above which it pays to predict positive; for causes and private experts.
+        The positive rate above which it pays to predict positive; for private experts, and at
+        least for causes.
+    baseline : {"follow", "fixed"}
+        For causes: whether the rate to beat follows the stream.
     classes : iterable, optional
         The two labels; the larger one is the positive one.
     fits : int
@@ -143,13 +147,15 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
         *,
         change_cost: Real = CHANGE_COST,
         min_rate: Real | str = AUTO_RATE,
+        baseline: Baseline = FOLLOW,
         classes: Iterable[Any] | None = None,
         fits: int = 1,
         budget: BudgetFile | None = None,
         seed: int | None = None,
     ) -> None:
         self.cls, self.epsilon, self.delta, self.horizon = cls, epsilon, delta, horizon
-        self.learner, self.change_cost, self.min_rate = learner, change_cost, min_rate
+        self.learner, self.change_cost = learner, change_cost
+        self.min_rate, self.baseline = min_rate, baseline
         self.classes, self.fits, self.budget, self.seed = classes, fits, budget, seed
 
     def fit(self, X: Any, y: Any) -> Self:

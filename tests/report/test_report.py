@@ -124,10 +124,10 @@ def causes_report(first: Cause, second: Cause) -> Report:
         Release(5_001, any_of([second])),
     ]
     windows = [
-        Window(1, 1_000, (), (950,), (50,), 20.0),
-        Window(1_001, 3_000, (first,), (700, 970), (300, 30), 20.0),
-        Window(3_001, 5_000, (first, second), (700, 300, 500), (300, 190, 10), 20.0),
-        Window(5_001, 9_000, (second,), (600, 2_950), (400, 50), 20.0),
+        Window(1, 1_000, (), (950,), (50,), 20.0, to_beat=0.1, drawn=True),
+        Window(1_001, 3_000, (first,), (700, 970), (300, 30), 20.0, to_beat=0.1, drawn=True),
+        Window(3_001, 5_000, (first, second), (700, 300, 500), (300, 190, 10), 20.0, to_beat=0.1),
+        Window(5_001, 9_000, (second,), (600, 2_950), (400, 50), 20.0, to_beat=0.1),
     ]
     return replace(
         RUN,
@@ -138,8 +138,8 @@ def causes_report(first: Cause, second: Cause) -> Report:
         releases=releases,
         samples=[Sample(1, 0, ()), Sample(9_000, 2_940, ())],
         causes=summarize_causes(releases, evidence_of(windows, [second])),
-        min_rate=0.1,
-        costs=costs_of(windows, 1 / 9),
+        rate_to_beat=0.1,
+        costs=costs_of(windows),
         missed=140,
     )
 
@@ -177,7 +177,7 @@ CASES = {
     ),
     "causes": CAUSES,
     "no cause": replace(CAUSES, causes=[], releases=RUN.releases[:1]),
-    "no window": replace(CAUSES, causes=[], releases=RUN.releases[:1], costs=[], min_rate=None),
+    "no window": replace(CAUSES, causes=[], releases=RUN.releases[:1], costs=[], rate_to_beat=None),
     "a cause without counts": replace(
         CAUSES,
         releases=[Release(1, NEVER), Release(9_001, any_of([OLD]))],
@@ -420,7 +420,7 @@ def test_each_cause_is_drawn_beside_the_base_rate() -> None:
     assert "<strong>30.0 % of about 2,000 events</strong>" in facts
     assert "published: rounds 3,001 to the end." in facts
     assert "dropped: rounds 1,001 to 5,000." in facts
-    assert "Dashed: causes above 10.0 % are worth publishing." in facts
+    assert "; it had to beat 10.0 %; published: rounds 3,001" in facts
     second, _ = CAUSES.causes or ()
     assert second.evidence is not None
     assert f"{second.evidence.lift:.2g} times the rate of others" in facts
@@ -453,7 +453,9 @@ def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_round
     assert [tick.get_text() for tick in spans.get_yticklabels()] == ["A", "B"]
     said = figure_words(rendered("causes"))
     assert "What was published cost about 396; publishing nothing would have cost" in said
-    assert "about 1,330. A missed positive costs 1, a false alarm 0.11." in said
+    assert (
+        "about 1,330. A missed positive costs 1, a false alarm the odds of the rate to beat" in said
+    )
     assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
 
 
@@ -491,7 +493,7 @@ def test_a_cause_that_comes_back_has_both_spans_and_dropped_ones_are_few() -> No
 
 def test_costs_are_never_below_nothing() -> None:
     windows = [Window(1, 9, (), (9,), (-4,), 2.0), Window(10, 20, (), (9,), (7,), 2.0)]
-    assert costs_of(windows, 0.1) == [
+    assert costs_of(windows) == [
         CostSample(0, 0, 0), CostSample(9, 0, 0), CostSample(20, 3, 3)
     ]  # fmt: skip
 
@@ -503,7 +505,7 @@ def test_a_learner_of_causes_plots_its_evidence_in_public_and_its_mistakes_in_pr
     learner = ls.PrivateCauses(
         ls.Causes(["version"]), 1, 1e-7, 30_000, min_rate=0.2, noise=SeededNoise(2)
     )
-    assert "no cause published yet" in [text.get_text() for text in learner.plot().texts]
+    assert "no cause is published" in [text.get_text() for text in learner.plot().texts]
     learner.learn_many({"version": versions}, failed)
     (entry,) = learner.evidence
     ax = learner.plot()
@@ -539,7 +541,9 @@ def test_the_report_of_a_learner_of_causes_has_its_evidence() -> None:
     failed = draw.random(9_000) < np.where(versions == "4.2.1", 0.5, 0.05)
     learner.learn_many({"version": versions}, failed)
     report = report_of(RunResult(task, Run(begin(task, chosen), learner, ""), 9_000))
-    assert (report.label, report.min_rate, report.missed) == ("failed", 0.2, learner.missed)
+    assert (report.label, report.missed) == ("failed", learner.missed)
+    assert report.rate_to_beat == learner.rate_to_beat
+    assert report.why == [learner.plan.rate_in_words(report.rate_to_beat, None)]
     (found,) = report.causes or ()
     assert found.evidence == learner.evidence[0]
     assert report.costs[-1].round == learner.windows[-1].stop

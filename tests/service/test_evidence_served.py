@@ -31,7 +31,7 @@ FIGURES = (
 def test_everybody_reads_the_evidence_that_was_committed(tmp_path: Path) -> None:
     with running(tmp_path / "run.db", task=CAUSES) as served:
         empty = evidence_of(served)
-        assert (empty["label"], empty["min_rate"], empty["causes"]) == ("failed", 0.2, [])
+        assert (empty["label"], empty["rate_to_beat"], empty["causes"]) == ("failed", 0.2, [])
         assert empty["base_rate"] is None
         found = with_evidence(served)
         answers = [served.get("/evidence", role).json() for role in ROLES]
@@ -181,7 +181,7 @@ def test_evidence_is_streamed_when_it_is_new_and_only_then(tmp_path: Path) -> No
 def test_other_learners_have_no_evidence_and_send_none(tmp_path: Path) -> None:
     with running(tmp_path / "run.db") as served, served.watching() as heard:
         told = evidence_of(served)
-        assert (told["label"], told["causes"], told["min_rate"]) == ("fraud", None, None)
+        assert (told["label"], told["causes"], told["rate_to_beat"]) == ("fraud", None, None)
         assert served.get("/hypothesis").json()["causes"] is None
         assert served.get("/private/trace", "operator").json()["missed"] is None
         served.feed(events(3))

@@ -247,8 +247,8 @@ def percent(rate: float) -> str:
 def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) -> None:
     page.goto(incidents.url)
     heading = page.get_by_role("heading", level=1)
-    expect(heading).to_have_text("failed: no cause published yet")
-    expect(page.locator("#scale")).to_contain_text("Causes above 20.0\u00a0% are worth publishing")
+    expect(heading).to_have_text("failed: no cause is published")
+    expect(page.locator("#scale")).to_contain_text("A cause has to beat a rate of 20.0%, the")
     expect(page.locator("#causes")).to_be_hidden()
     found = with_evidence(incidents)
     item = page.locator("#causes > li")
@@ -311,7 +311,7 @@ def test_a_dropped_cause_is_in_the_timeline_and_not_in_the_list(
     assert not found["standing"]
     assert incidents.get("/hypothesis").json()["causes"] == [], "those that stand"
     page.goto(incidents.url)
-    expect(page.locator("#rule")).to_have_text("no cause published now")
+    expect(page.locator("#rule")).to_have_text("no cause stands now")
     expect(page.locator("#causes")).to_be_hidden()
     expect(page.locator("#timeline .gone")).to_contain_text(
         f"dropped: rounds {found['since']:,} to {found['until']:,}"

@@ -70,7 +70,15 @@ def stored(path: Path) -> PrivateCauses:
 
 
 def same(one: PrivateCauses, other: PrivateCauses) -> None:
-    for name in ("releases", "windows", "min_rate", "mistakes", "missed", "null_rounds", "spent"):
+    for name in (
+        "releases",
+        "windows",
+        "rate_to_beat",
+        "mistakes",
+        "missed",
+        "null_rounds",
+        "spent",
+    ):
         assert getattr(one, name) == getattr(other, name), name
     assert one.evidence == other.evidence
 

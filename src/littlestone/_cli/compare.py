@@ -19,6 +19,7 @@ from littlestone._learners.plan_table import (
     planned_delta,
     planned_epsilon,
 )
+from littlestone._learners.rate_to_beat import FOLLOW, Baseline
 from littlestone._learners.registry import AUTO, LEARNERS, Terms, check_name, learner_names
 from littlestone._privacy.parameters import BadParameter
 from littlestone._simulate.adversaries import adversary_of
@@ -50,6 +51,7 @@ def compare(
     noise: float,
     change_cost: float,
     min_rate: str,
+    baseline: Baseline,
     as_json: bool,
 ) -> None:
     """Compare learners on synthetic streams that know the truth."""
@@ -65,11 +67,20 @@ def compare(
     checked_change_cost(change_cost)
     planned_delta(delta)
     rate = read_min_rate(min_rate)
-    if rate != "auto" and not any(n == AUTO or "min_rate" in LEARNERS[n].takes for n in players):
-        raise BadParameter("--min-rate is about causes and experts: leave it out")
+    asked = {"min_rate": rate != "auto", "baseline": baseline != FOLLOW}
+    for term in [term for term, given in asked.items() if given]:
+        if not any(n == AUTO or term in LEARNERS[n].takes for n in players):
+            option = f"--{term.replace('_', '-')}"
+            raise BadParameter(f"none of these learners has {option}: leave it out")
     budgets = [planned_epsilon(number) for number in _numbers("--epsilon", epsilon)]
     terms = Terms(
-        cls=cls, epsilon=1, delta=delta, horizon=1, change_cost=change_cost, min_rate=rate
+        cls=cls,
+        epsilon=1,
+        delta=delta,
+        horizon=1,
+        change_cost=change_cost,
+        min_rate=rate,
+        baseline=baseline,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -39,7 +39,6 @@ from littlestone._data.readers import (
     open_rows,
 )
 from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
-from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.dpsoa import DPSOA
 from littlestone._learners.plan_table import PlanTable, delta_warning
@@ -74,11 +73,6 @@ from littlestone._store.store import Run, begin, create, open_store, read_store
 UNCHANGED = (
     "the first rule stood to the end: a culprit has to fail more than half of its events here. "
     "Where failures are less certain, learn causes: --class causes:COLUMN,COLUMN"
-)
-
-NO_CAUSE = (
-    "no cause was published: none was frequent enough, and positive often enough. `littlestone "
-    "plan SPEC --horizon N --rate R --share S` says how many rounds a cause takes"
 )
 
 # Of a stream without an end, from the plan, which is public.
@@ -293,21 +287,14 @@ def _learn_rows(
         file.publish()
     if run.path is None:
         # Not with a store: its stream may go on in another run.
-        if len(learner.releases) == 1 and not vacuous:
-            notes.extend(_unchanged(outcome))
+        if isinstance(learner, DPSOA) and len(learner.releases) == 1 and not vacuous:
+            notes.append(UNCHANGED)
         return
     # A store that has just been begun may wait for its first rows: that is no remark.
     if before and learner.rounds == before and not task.is_endless:
         notes.append(f"no new rows: all of {rows.name} was learned before, nothing is spent again")
     if rows.unfinished:
         notes.append(f"{rows.name}: {UNFINISHED}")
-
-
-def _unchanged(outcome: RunResult) -> list[str]:
-    """Return what to say when the first rule stood to the end."""
-    if isinstance(outcome.learner, PrivateCauses):
-        return [NO_CAUSE]
-    return [UNCHANGED] if isinstance(outcome.learner, DPSOA) else []
 
 
 def _new_rows(

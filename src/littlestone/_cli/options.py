@@ -21,8 +21,9 @@ PANELS: Mapping[str, str] = {
     "Privacy": "user cap budget dataset again strict",
     "Output": "out report private_json force as_json",
     "Network": "host port host_name trusted_proxy tls_certificate tls_key tokens limit",
-    "Advanced": "change_cost min_rate learner seed format delimiter encoding follow complete new_rows "
-    "until_end engine workers source kafka_option kafka_config log_format audit_log noise help",
+    "Advanced": "change_cost min_rate baseline learner seed format delimiter encoding follow "
+    "complete new_rows until_end engine workers source kafka_option kafka_config log_format audit_log "
+    "noise help",
 }
 
 
@@ -64,11 +65,19 @@ CHANGE_COST = option(
 )
 MIN_RATE = option(
     str,
-    "The positive rate above which it pays to predict positive, such as 0.1: for causes, where auto "
-    "takes twice the base rate of a first window, and experts, where it is 0.5.",
+    "The positive rate above which it pays to predict positive, such as 0.1. For causes it is a "
+    "floor, and auto begins with the base rate of a first window; for experts it is 0.5.",
     "--min-rate",
     default="auto",
     metavar="RATE|auto",
+)
+BASELINE = option(
+    str,
+    "For causes: the rate that a cause has to beat follows the stream (follow), or stays what it "
+    "was at first (fixed).",
+    "--baseline",
+    default="follow",
+    metavar="follow|fixed",
 )
 KAFKA_OPTION = option(
     list[str] | None,
@@ -90,7 +99,8 @@ ENCODING = option(str | None, "Of a text file, such as latin-1; else utf-8.", me
 
 # What a person chooses before any data.
 BUDGET_AND_UNIT = (
-    "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "learner",
+    "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "baseline",
+    "learner",
 )  # fmt: skip
 LABELS = ("spec", "label", "positive", "negative")
 # An option for each field of a request.
@@ -118,6 +128,7 @@ OPTIONS: Mapping[str, Parameter] = {
     "cap": option(int | None, "Rounds a user has at most; later ones are null rounds."),
     "change_cost": CHANGE_COST,
     "min_rate": MIN_RATE,
+    "baseline": BASELINE,
     # The registry checks names when a verb runs.
     "learner": option(
         str,

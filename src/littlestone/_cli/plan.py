@@ -52,6 +52,7 @@ def plan(
             cap=task.cap,
             change_cost=task.change_cost,
             min_rate=task.min_rate,
+            baseline=task.baseline,
         )
         task = replace(task, epsilon=found.epsilon)
     chosen = choose_learner(task, horizon)
@@ -110,7 +111,7 @@ def _forecasts_to_json(forecasts: list[CauseForecast]) -> list[dict[str, Any]]:
     return [
         {
             "conditions": width,
-            "min_rate": found.min_rate,
+            "rate_to_beat": found.rate_to_beat,
             "positives": round(found.positives) if found.found else None,
             "rounds": None if found.rounds is None else round(found.rounds),
         }
@@ -123,15 +124,15 @@ def _in_words(forecasts: list[CauseForecast], share: float | None, horizon: int)
         conditions = "1 condition" if width == 1 else f"{width} conditions"
         if not found.found:
             yield (
-                f"of {conditions}: not expected to be published, with min_rate "
-                f"{found.min_rate:.1%}: its rate is too low, or it is too rare among the positives"
+                f"of {conditions}: not expected to be published. It has to beat a rate of "
+                f"{found.rate_to_beat:.1%}, and must not be too rare among the positives"
             )
             continue
         words = f"of {conditions}: published after about {found.positives:,.0f} of its positives"
         if found.rounds is not None:
             words += f", {found.rounds:,.0f} rounds"
             words += " (beyond the horizon)" if found.rounds > horizon else ""
-        yield f"{words}, with min_rate {found.min_rate:.1%}"
+        yield f"{words}; it has to beat a rate of {found.rate_to_beat:.1%}"
     if share is None:
         yield "give --share, the share of events that it matches, for the number of rounds"
     yield "a heuristic for one cause that stands alone: half of all runs or so take longer"

@@ -13,11 +13,17 @@ from rich.text import Text
 from littlestone._hypotheses.causes import any_of
 from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.base import PrivateLearner
+from littlestone._learners.evidence import HEAD
 from littlestone._learners.registry import LearnerChoice
-from littlestone._report.causes import HEAD, CausesSummary, bar, label_in_words, rule_in_words
+from littlestone._report.causes import (
+    CausesSummary,
+    bar,
+    label_in_words,
+    rule_in_words,
+    summary_of,
+)
 from littlestone._report.report import (
     RunResult,
-    causes_published,
     counts_in_words,
     ledger_rows,
 )
@@ -122,7 +128,7 @@ def print_public(console: Console, about: RunConfig, published: Published) -> No
     if len(published.releases) > MOST_RULES:
         say(console, f"(the last {MOST_RULES} of {len(published.releases):,})")
     label = label_in_words(**about.terms.label_data)
-    if (causes := causes_published(about, published)) is not None:
+    if (causes := summary_of(published)) is not None:
         print_causes(console, causes, label)
     else:
         print_heading(console, "PUBLIC", rule_in_words(published.releases[-1].rule, label))
@@ -148,7 +154,7 @@ def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
     """Print the causes that are, or were, published, with their evidence. Public."""
     said = rule_in_words(any_of(causes.causes), label)
     if not causes.causes:
-        said = f"no cause of {label} " + ("stands now: see below" if causes.rows() else "yet")
+        said = f"no cause of {label} " + ("stands now" if causes.rows() else "is published")
     print_heading(console, "PUBLIC", said)
     if rows := causes.rows():
         table, full = plain_table(*HEAD, ""), "█" if console.is_terminal else "#"

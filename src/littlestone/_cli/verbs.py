@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from littlestone._cli.options import (
     AS_JSON,
+    BASELINE,
     BUDGET_AND_UNIT,
     CHANGE_COST,
     DELIMITER,
@@ -389,6 +390,7 @@ _verb(
     noise=option(float, "The share of labels that is flipped.", default=0.0),
     change_cost=CHANGE_COST,
     min_rate=MIN_RATE,
+    baseline=BASELINE,
     as_json=AS_JSON,
 )
 

@@ -186,10 +186,11 @@ class CauseCounts(EpochState):
         self.end_window(number)
         of_epoch = [window for window in self.windows if window.start > self._epoch_start]
         cost = self.beat.at_end(of_epoch, number - self._epoch_start, firing)
-        self.windows[-1] = self.windows[-1]._replace(to_beat=rate_of_odds(cost))
-        return self.moves(weights_of(cost, terms.swing, self.plan.units))
+        self.windows[-1] = self.windows[-1]._replace(to_beat=rate_of_odds(cost), drawn=True)
+        weights = weights_of(cost, terms.swing, self.plan.units)
+        return self.moves(weights, can_tell=self.beat.can_tell(cost))
 
-    def moves(self, weights: Weights) -> Moves:
+    def moves(self, weights: Weights, can_tell: bool = True) -> Moves:
         """Return the rows of the epoch that speak on each move, with weights that are public."""
         assert self.gate.terms is not None
         adds, widths, keys = self.rows.counts()
@@ -206,8 +207,8 @@ class CauseCounts(EpochState):
             [cause.key for cause in causes],
             self._narrower,
             lambda cause, place: self.known.narrowed(causes[cause], place).key,
-            # The number of published causes is public, so this choice costs nothing.
-            may_add=len(causes) < self.cls.limit,
+            # The number of published causes and the rate to beat are public: this costs nothing.
+            may_add=can_tell and len(causes) < self.cls.limit,
         )
 
     def named(self, key: bytes) -> Hypothesis:

@@ -35,6 +35,7 @@ from littlestone._learners.plan_table import (
 from littlestone._learners.rate_to_beat import (
     FOLLOW,
     LEAST_RATE,
+    LIFT_NOW,
     Baseline,
     RateToBeat,
     odds,
@@ -457,6 +458,35 @@ class CausesPlan(PlanTable):
         slope = (1 - 1 / slack) * expected if expected else None
         return Threshold(math.ceil(level * slack), BURST * level, slope)
 
+    def rate_in_words(self, rate: float | None, base: float | None) -> str:
+        """Say which rate a cause has to beat, and why. Public.
+
+        Parameters
+        ----------
+        rate : float or None
+            The rate to beat now; None before the first window has ended.
+        base : float or None
+            The rate of the rows that no published cause matched; None if it is unknown.
+        """
+        if rate is None:
+            return f"what a cause has to beat is known after the first {self.first_window:,} rounds"
+        said, floor = f"a cause has to beat a rate of {rate:.1%}", float(self.given_rate)
+        if self.baseline == FOLLOW and rate <= floor:
+            return f"{said}, the least that is asked: twice the odds of all other rows are less"
+        if self.baseline == FOLLOW:
+            return (
+                f"{said} now: twice the odds of all other rows before; at least {LIFT_NOW:g} times "
+                f"and at most twice those now, and never below {floor:.1%}"
+            )
+        first = f"twice the odds of the first {self.base_rounds:,} rounds"
+        said += f", {'as given' if self.min_rate != AUTO else first}; it does not follow the stream"
+        if base is None or base < rate:
+            return said
+        return (
+            f"{said}. But {base:.1%} of all other rows are positive: values that have nothing to do "
+            "with the label may be published. Begin a new run with --baseline follow"
+        )
+
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
         cost, auto = odds(float(self.given_rate)), self.min_rate == AUTO
         terms = self.terms(cost, list(map(int, self.known_counts.split())))
@@ -498,6 +528,79 @@ class CausesPlan(PlanTable):
         )
 
 
+# Shares of the events for which silence is explained.
+SHARES = (0.01, 0.05, 0.2)
+# A rate that is hardly any, and the rounds, in scales of noise, of a window that can show it.
+HARDLY, LONG_WINDOW = 0.02, 20
+
+
+def remarks_on(plan: CausesPlan, windows: Sequence[Window], *, silent: bool) -> list[str]:
+    """Say what to know of a run: why no cause is published, and that it may be sorted. Public.
+
+    Parameters
+    ----------
+    plan : CausesPlan
+        The plan.
+    windows : sequence of Window
+        All counts that were released.
+    silent : bool
+        Whether no cause is published.
+    """
+    counts = [
+        (sum(window.positives), sum(window.positives) + sum(window.negatives))
+        for window in windows
+        if window.stop - window.start > LONG_WINDOW * window.scale
+    ]
+    rates = [rate_of(positives, rows) for positives, rows in counts]
+    said = []
+    if rates and min(rates) <= HARDLY and max(rates) >= 1 - HARDLY:
+        said.append(
+            "some stretches have no positive row and others hardly any else: if the rows are sorted "
+            "by their label, shuffle them and begin anew, as causes cannot be told apart so"
+        )
+    return [*said, *_why_silent(plan, windows)] if silent else said
+
+
+def _why_silent(plan: CausesPlan, windows: Sequence[Window]) -> Iterator[str]:
+    """Say what a cause would have taken, and which rows no draw has read."""
+    draws = [window for window in windows if window.drawn]
+    starts = [plan.first_window, *(window.stop for window in draws)]
+    if draws:
+        start, window = max(
+            zip(starts, draws, strict=False), key=lambda epoch: epoch[1].stop - epoch[0]
+        )
+        margin = plan.margin([before for before in windows if before.stop <= start], ())
+        taken = _taken(plan, window.to_beat, window.stop - start, margin)
+        # A draw reads the rows since the one before.
+        yield (
+            f"the longest draw read rounds {start + 1:,} to {window.stop:,}: there a cause would "
+            f"have been published {taken} positive or more. With fewer, it needs more rounds or a "
+            "larger epsilon: `littlestone plan` says how many"
+        )
+    end = windows[-1].stop if windows else 0
+    if end - starts[-1] >= plan.check_every:
+        last = plan.horizon // plan.check_every * plan.check_every
+        latest = min(starts[-1] + plan.longest_epoch, last)
+        yield (
+            f"rows after round {starts[-1]:,} have not been read by a draw yet: that comes at round "
+            f"{latest:,} at the latest"
+        )
+
+
+def _taken(plan: CausesPlan, to_beat: float, rounds: int, margin: int) -> str:
+    """Return how many positives causes of some shares would have needed in an epoch, in words."""
+    cost = odds(to_beat)
+    terms = plan.terms(cost, list(map(int, plan.known_counts.split())), margin)
+    positive, negative = (w / plan.units for w in weights_of(cost, terms.swing, plan.units))
+    needed, words = plan.needed(terms) + margin, []
+    for share in SHARES:
+        rows = share * rounds
+        positives = (needed + negative * rows) / (positive + negative)
+        if positives <= rows:
+            words.append(f"{positives:,.0f} of {rows:,.0f} events ({share:.0%} of all)")
+    return f"with {', '.join(words)}" if words else "in no case: there are too few rows"
+
+
 def checked_baseline(baseline: str) -> None:
     """Raise `BadParameter` unless it is one."""
     if baseline not in get_args(Baseline):
@@ -507,7 +610,7 @@ def checked_baseline(baseline: str) -> None:
 class CauseForecast(NamedTuple):
     """Hold about when a cause is published."""
 
-    min_rate: float
+    rate_to_beat: float
     positives: float
     rounds: float | None
 

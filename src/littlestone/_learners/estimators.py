@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from littlestone._classes.base import checked_class
 from littlestone._learners.base import PrivateLearner
+from littlestone._learners.rate_to_beat import Baseline
 from littlestone._learners.registry import AUTO, LEARNERS, Terms, check_name, choose, planned_names
 from littlestone._privacy.accounting import NOTHING, Cost
 from littlestone._privacy.noise import Noise
@@ -124,6 +125,7 @@ class HasTerms:
     learner: str
     change_cost: Real
     min_rate: Real | str
+    baseline: Baseline
     seed: int | None
     # Tests script it; None is the secret noise of the system.
     _noise: Noise | None = None
@@ -140,6 +142,7 @@ class HasTerms:
             horizon=horizon,
             change_cost=self.change_cost,
             min_rate=self.min_rate,
+            baseline=self.baseline,
             learner=self.learner,
             **unit,
         )

@@ -36,8 +36,9 @@ class Window(NamedTuple):
     positives: tuple[int, ...]
     scale: float
     outcomes: tuple[tuple[Plain, int], ...] = ()
-    # The positive rate that a cause had to beat when the window ended.
+    # The positive rate that a cause had to beat when the window ended, and whether a draw did.
     to_beat: float = 0.5
+    drawn: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the window as JSON data."""
@@ -95,6 +96,8 @@ class CauseEvidence(NamedTuple):
     standing: bool
     estimate: Rate
     base: Rate
+    # The rate that it had to beat to be published; None if that was not released.
+    to_beat: float | None = None
 
     @property
     def lift(self) -> float | None:
@@ -117,6 +120,7 @@ class CauseEvidence(NamedTuple):
             "high": self.estimate.high,
             "base_rate": self.base.rate,
             "lift": self.lift,
+            "to_beat": self.to_beat,
         }
 
 
@@ -134,8 +138,8 @@ class Evidence(tuple[CauseEvidence, ...]):
         """Return the evidence as JSON data."""
         return [entry.to_json() for entry in self]
 
-    def rows(self) -> list[tuple[str, str, str, str, str, str]]:
-        """Return a table of text: cause, events, rate, interval, base rate, lift."""
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return a table of text: cause, events, rate, interval, base rate, lift, rate to beat."""
         return [_row(entry) for entry in self]
 
     def __str__(self) -> str:
@@ -150,15 +154,17 @@ class Evidence(tuple[CauseEvidence, ...]):
         return facts_table("evidence", self.rows(), HEAD, note="public")
 
 
-HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift")
+HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift", "had to beat")
 
 
-def _row(entry: CauseEvidence) -> tuple[str, str, str, str, str, str]:
+def _row(entry: CauseEvidence) -> tuple[str, ...]:
     estimate = entry.estimate
     name = str(entry.cause) if entry.standing else f"{entry.cause} (dropped)"
     interval = f"{estimate.low:.1%} to {estimate.high:.1%}"
     lift = "" if entry.lift is None else f"{entry.lift:.1f}x"
-    return name, f"{estimate.events:,}", _percent(estimate), interval, _percent(entry.base), lift
+    beaten = "" if entry.to_beat is None else f"{entry.to_beat:.1%}"
+    rates = _percent(estimate), interval, _percent(entry.base), lift, beaten
+    return name, f"{estimate.events:,}", *rates
 
 
 def _percent(rate: Rate) -> str:
@@ -168,9 +174,15 @@ def _percent(rate: Rate) -> str:
 def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Evidence:
     """Return the evidence that released windows hold for each cause."""
     held: dict[Cause, list[Window]] = {}
+    # The draw that published a cause ended the window before its first.
+    to_beat: dict[Cause, float | None] = {}
+    before: Window | None = None
     for window in windows:
         for cause in window.causes:
             held.setdefault(cause, []).append(window)
+            if before is None or cause not in before.causes:
+                to_beat[cause] = None if before is None else before.to_beat
+        before = window
     entries = [
         CauseEvidence(
             cause,
@@ -179,6 +191,7 @@ def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Eviden
             cause in published,
             estimate_rate([(*_cell(window, cause), window.scale) for window in some]),
             estimate_rate([window.rest_for(cause) for window in some]),
+            to_beat[cause],
         )
         for cause, some in held.items()
     ]
@@ -293,6 +306,7 @@ class CauseSummary(NamedTuple):
             "high": None if estimate is None else estimate.high,
             "base_rate": None if found is None else found.base.rate,
             "lift": None if found is None else found.lift,
+            "to_beat": None if found is None else found.to_beat,
         }
 
 

@@ -88,7 +88,7 @@ class RateToBeat:
         return self._within(LIFT * odds(min(base, CERTAIN)))
 
     def _within(self, cost: float) -> float:
-        return min(max(odds(self.floor), cost), odds(float(MOST_RATE)))
+        return max(odds(self.floor), min(cost, odds(float(MOST_RATE))))
 
     def at_end(self, windows: Sequence[Window], rounds: int, firing: Firing | None) -> float:
         """Return the odds to beat in an epoch of so many rounds, by its windows, and follow it."""
@@ -103,6 +103,13 @@ class RateToBeat:
         """Return the odds to beat, given the rate now."""
         least, most = LIFT_NOW * odds(now), LIFT * odds(now)
         return self._within(min(most, max(self.cost, least)))
+
+    def can_tell(self, cost: float) -> bool:
+        """Return whether a cause can be told from all other rows: not where nearly all are positive.
+
+        Every value beats the largest rate there, as in a file that is sorted by its label.
+        """
+        return cost < odds(float(MOST_RATE)) or self.floor >= MOST_RATE
 
     def _now(
         self, windows: Sequence[Window], rounds: int, firing: Firing | None

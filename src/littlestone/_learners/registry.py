@@ -40,6 +40,7 @@ from littlestone._learners.plan_table import (
     planned_epsilon,
     planned_horizon,
 )
+from littlestone._learners.rate_to_beat import FOLLOW, Baseline
 from littlestone._learners.scores import why_unsupported
 from littlestone._learners.soa import SOA, Halving
 from littlestone._privacy.accounting import Unit
@@ -62,6 +63,7 @@ class Terms:
     cap: int | None = None
     change_cost: Real = CHANGE_COST
     min_rate: Real | str = AUTO_RATE
+    baseline: Baseline = FOLLOW
     learner: str = AUTO
 
 
@@ -131,7 +133,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         learner=PrivateCauses,
         what="causes with their rates, for classes of causes",
         plan=CausesPlan,
-        takes=("epsilon", "delta", "horizon", "unit", "cap", "change_cost", "min_rate"),
+        takes=("epsilon", "delta", "horizon", "unit", "cap", "change_cost", "min_rate", "baseline"),
         options=("seed", "noise", "engine"),
         unsupported=_not_causes,
     ),
@@ -160,7 +162,9 @@ def check_name(name: str, names: Iterable[str]) -> None:
 
 
 # Terms that some learners have no use for, at their defaults.
-OPTIONAL: dict[str, Any] = {"change_cost": CHANGE_COST, "min_rate": AUTO_RATE}
+OPTIONAL: dict[str, Any] = {
+    "change_cost": CHANGE_COST, "min_rate": AUTO_RATE, "baseline": FOLLOW
+}  # fmt: skip
 
 
 class LearnerChoice(NamedTuple):
@@ -287,6 +291,7 @@ def recommend(
     change_cost: Real = CHANGE_COST,
     cap: int | None = None,
     min_rate: Real | str = AUTO_RATE,
+    baseline: Baseline = FOLLOW,
 ) -> Recommendation:
     """Recommend a learner by the class and the budget, never by the stream: it costs no privacy.
 
@@ -305,7 +310,9 @@ def recommend(
     cap : int, optional
         How many rounds of a user count; required with `unit="user"`.
     min_rate : Real or "auto"
-        The positive rate above which a cause is worth publishing, for a class of causes.
+        The positive rate that a cause has to beat at least, for a class of causes.
+    baseline : {"follow", "fixed"}
+        Whether the rate to beat follows the stream, for a class of causes.
 
     Returns
     -------
@@ -335,6 +342,7 @@ def recommend(
         cap=cap,
         change_cost=change_cost,
         min_rate=min_rate,
+        baseline=baseline,
     )
     name, why = _recommended(terms)
 
@@ -355,9 +363,9 @@ def _recommended(terms: Terms) -> tuple[str, str]:
     check_unit(terms.unit, terms.cap)
     if isinstance(cls, Causes):
         return "causes", (
-            "A cause is published if its events are positive more often than min_rate, however "
-            "rarely that is. Learners that count mistakes need a rule that is right most of the "
-            "time."
+            "A cause is published if its events are positive clearly more often than all others, "
+            "however rarely that is. Learners that count mistakes need a rule that is right most "
+            "of the time."
         )
     votes = "DPSOA lets copies of the class's own learner vote, and spends delta to release a rule."
     if terms.cap is not None:
@@ -428,6 +436,7 @@ def smallest_epsilon(
     cap: int | None = None,
     change_cost: Real = CHANGE_COST,
     min_rate: Real | str = AUTO_RATE,
+    baseline: Baseline = FOLLOW,
 ) -> SmallestEpsilon:
     """Return the smallest epsilon, of two digits, with which a plan's forecast meets a number.
 
@@ -451,7 +460,7 @@ def smallest_epsilon(
         longest.
     learner : str
         The learner's name in the registry.
-    unit, cap, change_cost, min_rate
+    unit, cap, change_cost, min_rate, baseline
         As in `recommend`.
 
     Returns
@@ -490,6 +499,7 @@ def smallest_epsilon(
             cap=cap,
             change_cost=change_cost,
             min_rate=min_rate,
+            baseline=baseline,
         )
         return choose(terms)
 
@@ -552,8 +562,8 @@ def _refuse_unlike(
 def _impossible(what: str, number: int, least: float) -> str:
     if least == float("inf"):
         return (
-            "with no epsilon up to 100 the cause is expected to be published: its rate is too low "
-            "for min_rate, or it is too rare among the positives"
+            "with no epsilon up to 100 the cause is expected to be published: its rate is too "
+            "close to that of other events, or it is too rare among the positives"
         )
     return (
         f"no epsilon up to 100 has a forecast of {number:,} {what} or fewer: the least that is "

@@ -3,23 +3,14 @@
 Everything here is computed from the published rules, the released counts and the plan.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from littlestone._hypotheses.causes import Cause, causes_of
 from littlestone._hypotheses.rules import Constant, Hypothesis
-from littlestone._learners.causes_plan import (
-    AUTO,
-    LEAST_RATE,
-    LIFT,
-    MOST_RATE,
-    CausesPlan,
-    auto_min_rate,
-)
-from littlestone._learners.evidence import Evidence, Rate, Window, base_rate, evidence_of
-from littlestone._learners.plan_table import PlanTable
+from littlestone._learners.evidence import Evidence, evidence_of
+from littlestone._store.store import Published
 
-HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift")
 # The length of the bar of a rate of 100 %.
 BAR = 20
 
@@ -29,58 +20,18 @@ class CausesSummary(NamedTuple):
 
     causes: tuple[Cause, ...]
     evidence: Evidence
-    auto: bool
-    min_rate: float | None
-    first: Rate | None
-    first_rounds: int
-    base: Rate | None
-
-    @property
-    def too_low(self) -> bool:
-        """Return whether a given `min_rate` is at or below the base rate that was counted."""
-        rate = None if self.base is None else self.base.rate
-        known = not self.auto and self.min_rate is not None and rate is not None
-        return known and self.min_rate <= rate  # type: ignore[operator]
+    # As it was committed: the rate to beat, the base rate, and words for both.
+    committed: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON data."""
-        return {
-            "min_rate": self.min_rate,
-            "auto": self.auto,
-            "first_rate": None if self.first is None else self.first.rate,
-            "base_rate": None if self.base is None else self.base.rate,
-            "warning": self.warning,
-            "evidence": self.evidence.to_json(),
-        }
+        names = ("rate_to_beat", "why_that_rate", "remarks", "base_rate")
+        said = {name: self.committed[name] for name in names}
+        return {**said, "evidence": self.evidence.to_json()}
 
-    @property
-    def warning(self) -> str | None:
-        """Return what is wrong with the given `min_rate`, if something is."""
-        if not self.too_low:
-            return None
-        assert self.base is not None, "min_rate is compared with it"
-        return (
-            f"min_rate {self.min_rate:.1%} is not above the base rate of {self.base.rate:.1%}: "
-            "values that have nothing to do with the label may be published as causes. Give a "
-            "larger --min-rate, or auto, to a new run"
-        )
-
-    def sentences(self) -> Iterator[str]:
-        """Yield what to print below the table: `min_rate`, where it is from, and warnings."""
-        if not self.auto:
-            yield f"min_rate {self.min_rate:.1%}, as given: causes above it are worth publishing"
-        elif self.min_rate is None:
-            yield f"min_rate auto: it is set after the first {self.first_rounds:,} rounds"
-        else:
-            first = None if self.first is None else self.first.rate
-            said = "an unknown base rate" if first is None else f"the base rate of {first:.1%}"
-            yield (
-                f"min_rate {self.min_rate:.1%}, auto: {LIFT} x {said} in the first "
-                f"{self.first_rounds:,} rounds, at least {float(LEAST_RATE):.0%} and at most "
-                f"{float(MOST_RATE):.0%}"
-            )
-        if self.warning is not None:
-            yield f"warning: {self.warning}"
+    def sentences(self) -> list[str]:
+        """Return what to print below the table: the rate to beat, and remarks."""
+        return [self.committed["why_that_rate"], *self.committed["remarks"]]
 
     def rows(self) -> list[tuple[tuple[str, ...], float | None]]:
         """Return a table of text and, for each row, the rate; published causes come first."""
@@ -90,30 +41,15 @@ class CausesSummary(NamedTuple):
         ]
         counted = {entry.cause for entry in self.evidence}
         new = [cause for cause in self.causes if cause not in counted]
-        return [*(((str(c), "not counted yet", "", "", "", ""), None) for c in new), *found]
+        return [*(((str(cause), "not counted", *[""] * 5), None) for cause in new), *found]
 
 
-def summary_of(
-    plan: PlanTable, windows: Sequence[Window], rule: Hypothesis
-) -> CausesSummary | None:
+def summary_of(published: Published) -> CausesSummary | None:
     """Summarise what a learner has published; None if it is no learner of causes."""
-    if not isinstance(plan, CausesPlan):
+    if published.evidence is None:
         return None
-    auto, causes = plan.min_rate == AUTO, causes_of(rule)
-    min_rate, first = None if auto else float(plan.given_rate), None
-    if auto and windows:
-        # The first window of such a learner is the one that sets the rate.
-        min_rate = float(auto_min_rate(windows[0].negatives[-1], windows[0].positives[-1]))
-        first = base_rate(windows[:1])
-    return CausesSummary(
-        causes,
-        evidence_of(windows, causes),
-        auto,
-        min_rate,
-        first,
-        plan.first_window,
-        base_rate(windows) if windows else None,
-    )
+    causes = causes_of(published.releases[-1].rule)
+    return CausesSummary(causes, evidence_of(published.windows, causes), published.evidence)
 
 
 def label_in_words(label: str, positive: Sequence[str] = (), negative: Sequence[str] = ()) -> str:

@@ -44,7 +44,7 @@ from littlestone._plots import (
     short_numbers,
     style_axes,
 )
-from littlestone._report.causes import CausesSummary, label_in_words, summary_of
+from littlestone._report.causes import label_in_words, summary_of
 from littlestone._store.releases_file import release_to_json
 from littlestone._store.request import LearnRequest, RunConfig
 from littlestone._store.store import Published, Run
@@ -82,7 +82,8 @@ class Report:
     provenance: Mapping[str, str]
     label: str = ""
     causes: Sequence[CauseSummary] | None = None
-    min_rate: float | None = None
+    rate_to_beat: float | None = None
+    why: Sequence[str] = ()
     costs: Sequence[CostSample] = ()
     missed: int | None = None
 
@@ -117,12 +118,11 @@ def render_report(report: Report) -> str:
         causes=None if report.causes is None else [*_cause_rows(report)],
         costs=[(f"{after:,}", f"{ours:,.0f}", f"{no:,.0f}") for after, ours, no in report.costs],
         scale=f"{100 * _scale(report):g} %",
-        least=None if report.min_rate is None else percent(report.min_rate),
     )
 
 
 def _scale(report: Report) -> float:
-    return rate_scale([one.bar for one in report.causes or ()], report.min_rate)
+    return rate_scale([one.bar for one in report.causes or ()], report.rate_to_beat)
 
 
 def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
@@ -150,7 +150,8 @@ def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
             "low": place(bar.low) if known else None,
             "high": place(bar.high) if known else None,
             "base_at": place(bar.base),
-            "least_at": place(report.min_rate),
+            "beaten": None if found is None or found.to_beat is None else percent(found.to_beat),
+            "beaten_at": None if found is None else place(found.to_beat),
         }
 
 
@@ -166,11 +167,11 @@ def lead(report: Report) -> Iterator[str]:
         yield f"The rule changed {changed} in {some(report.rounds, 'round')}."
     if report.costs:
         _, ours, nothing = report.costs[-1]
-        # The cost of a false alarm, as _learners/causes.py has it.
-        rate = report.min_rate or 0.5
+        rate = report.rate_to_beat or 0.5
         yield (
             f"What was published cost about {ours:,.0f}; publishing nothing would have cost about "
-            f"{nothing:,.0f}. A missed positive costs 1, a false alarm {rate / (1 - rate):.2g}."
+            f"{nothing:,.0f}. A missed positive costs 1, a false alarm the odds of the rate to beat, "
+            f"which are {rate / (1 - rate):.2g} now."
         )
 
 
@@ -394,7 +395,7 @@ class RunResult:
 
 def public_of(about: RunConfig, published: Published) -> dict[str, Any]:
     """Return what may be published of a run, as JSON data."""
-    causes = causes_published(about, published)
+    causes = summary_of(published)
     return {
         "learner": about.chosen.learner_name,
         "why": about.chosen.why,
@@ -409,11 +410,6 @@ def public_of(about: RunConfig, published: Published) -> dict[str, Any]:
         "final": published.final,
         **({} if causes is None else {"causes": causes.to_json()}),
     }
-
-
-def causes_published(about: RunConfig, published: Published) -> CausesSummary | None:
-    """Return the evidence and rates of a learner of causes; None for other learners. Public."""
-    return summary_of(about.chosen.plan, published.windows, published.releases[-1].rule)
 
 
 def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> dict[str, int]:
@@ -458,11 +454,13 @@ def some(count: int, what: str) -> str:
 def report_of(outcome: RunResult) -> Report:
     """Return the private report of a run."""
     learner, task, chosen = outcome.learner, outcome.task, outcome.run.about.chosen
+    summary = summary_of(outcome.run.published)
     of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
         # Causes of outcomes say themselves what happens.
         label=task.label if task.negative else label_in_words(task.label, task.positive),
         **of_causes,
+        why=() if summary is None else summary.sentences(),
         title=task.source,
         spec=task.spec,
         guarantee=outcome.run.published.guarantee,
@@ -487,11 +485,10 @@ def report_of(outcome: RunResult) -> Report:
 
 def _of_causes(learner: PrivateCauses) -> dict[str, Any]:
     """Return the fields of a report that only a learner of causes has."""
-    least = learner.min_rate
-    costs = [] if least is None else costs_of(learner.windows, least / (1 - least))
+    costs = costs_of(learner.windows)
     return {
         "causes": summarize_causes(learner.releases, learner.evidence),
-        "min_rate": least,
+        "rate_to_beat": learner.rate_to_beat,
         "costs": costs if len(costs) > 1 else [],
         "missed": learner.missed,
     }

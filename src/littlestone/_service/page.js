@@ -11,7 +11,7 @@ const EVENTS = `littlestone: events${PLACE}`;
 const AGAIN = 3000;
 const now = { releases: [], rounds: 0, guarantee: null, evidence: null };
 const STEPS = [.001, .002, .005, .01, .02, .03, .05, .1, .15, .2, .3, .4, .5, .6, .8, 1];
-const none = () => `no cause published ${now.releases.length > 1 ? "now" : "yet"}`;
+const none = () => `no cause ${now.releases.length > 1 ? "stands now" : "is published"}`;
 
 // Text from the data is only ever text; what does not print is shown instead of obeyed.
 const visible = (text) =>
@@ -87,15 +87,15 @@ function causeItem(cause, most, long) {
   const since = `Published since round ${count(cause.since)}`;
   if (cause.rate === null) {
     facts.textContent = cause.events === null
-      ? `${since}. Counts follow when the first window of rounds has ended.`
+      ? `${since}. ${now.guarantee && now.rounds >= now.guarantee.horizon ? "No rows are left to count." : "Counts follow when the first window of rounds has ended."}`
       : `${since}. Too few events so far to estimate a rate.`;
     line.append(facts);
     return line;
   }
   const at = (rate) => Math.min(1000, (1000 * rate) / most);
   const rates = made("div", "", "rates"), low = at(cause.low), high = at(cause.high);
-  const least = now.evidence.min_rate;
-  const mark = least === null ? [] : [drawn("path", { class: "least", d: `M${at(least).toFixed(1)},0 V20` })];
+  const beaten = cause.to_beat;
+  const mark = beaten === null ? [] : [drawn("path", { class: "least", d: `M${at(beaten).toFixed(1)},0 V20` })];
   rates.append(
     made("span", "its events"),
     strip("", bar("track", 0, 1000), bar("rate", 0, at(cause.rate), 3, 14),
@@ -126,8 +126,8 @@ function drawCauses() {
   if (!shown) return;
   const found = standing();
   const known = found.filter((cause) => cause.rate !== null);
-  const { min_rate: least, base_rate: base, label } = now.evidence;
-  const highest = Math.max(least || 0, ...known.map((cause) => Math.max(cause.high, cause.base_rate || 0)));
+  const { base_rate: base, label } = now.evidence;
+  const highest = Math.max(0, ...known.map((cause) => Math.max(cause.high, cause.base_rate || 0, cause.to_beat || 0)));
   const most = STEPS.find((step) => 1.1 * highest <= step) || 1;
   const long = found.some((cause) => cause.cause.length > 34);
   by("causes").hidden = found.length === 0;
@@ -139,8 +139,8 @@ function drawCauses() {
   by("rule").classList.toggle("unseen", found.length > 0); // the list shows it, with its evidence
   const said = [];
   if (known.length) said.push(`Bars run from 0 to ${Number((100 * most).toPrecision(3))}\u00a0%, with the 95\u00a0% interval of the rate.`);
-  if (least !== null) said.push(`${known.length ? "Dashed: c" : "C"}auses above ${percent(least)} are worth publishing.`);
-  else said.push("The first rounds are used to find the rate above which a cause is worth publishing.");
+  if (known.length) said.push("Dashed: the rate that it had to beat.");
+  for (const line of [now.evidence.why_that_rate, ...now.evidence.remarks]) said.push(`${line[0].toUpperCase()}${line.slice(1)}.`);
   if (!found.length && base !== null) said.push(`So far the rate of ${visible(label)} is about ${percent(base)}.`);
   if (known.length) said.push("Rates come from counts with noise, within the privacy budget below.");
   by("scale").hidden = false;
@@ -169,14 +169,14 @@ function drawCosts() {
   const costs = hasCauses() ? now.evidence.costs : [];
   by("worth").hidden = costs.length < 3 || now.releases.length < 2;
   if (by("worth").hidden) return;
-  const [, ours, nothing] = costs.at(-1), least = now.evidence.min_rate;
+  const [, ours, nothing] = costs.at(-1), beaten = now.evidence.rate_to_beat;
   const most = Math.max(1, ...costs.map((sample) => Math.max(sample[1], sample[2])));
   const at = (place) => (sample) => `${((1000 * sample[0]) / Math.max(1, now.rounds)).toFixed(1)},${(138 - (134 * sample[place]) / most).toFixed(1)}`;
   const lines = [1, 2].map((place) => costs.map(at(place)));
   const path = (kind, points) => drawn("path", { class: kind, d: `M${points.join(" L")}` });
   replace("costs",
     path("saved", [...lines[0], ...[...lines[1]].reverse()]), path("nothing", lines[1]), path("ours", lines[0]));
-  put("alarm", percent(least / (1 - least)));
+  put("alarm", percent(beaten / (1 - beaten)));
   put("nothing", `about ${count(Math.round(nothing))}`);
   put("ours", `about ${count(Math.round(ours))}`);
   put("costs-to", rounds(now.rounds));

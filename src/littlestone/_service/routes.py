@@ -273,6 +273,7 @@ class CauseResponse(ApiModel):
         description="The positive rate of events that no cause matches."
     )
     lift: float | None = Field(description="The rate, in multiples of the base rate.")
+    to_beat: float | None = Field(description="The rate that it had to beat to be published.")
 
 
 class HypothesisResponse(ReleaseResponse):
@@ -282,7 +283,7 @@ class HypothesisResponse(ReleaseResponse):
     rounds: int = Field(description="Rounds so far.")
     stood: int = Field(description="Rounds since its release.")
     final: str | None = Field(description="Why it will not change any more, if so.")
-    min_rate: float | None = Field(description="As in /evidence; null if there is none.")
+    rate_to_beat: float | None = Field(description="As in /evidence; null if there is none.")
     causes: list[CauseResponse] | None = Field(
         description="The causes that stand, as in /evidence; null if there are none."
     )
@@ -299,7 +300,7 @@ async def hypothesis(service: Served) -> Any:
         "rounds": published.rounds,
         "stood": published.rounds - release["round"] + 1,
         "final": published.final,
-        "min_rate": evidence["min_rate"],
+        "rate_to_beat": evidence["rate_to_beat"],
         "causes": None if causes is None else [cause for cause in causes if cause["standing"]],
     }
 
@@ -308,7 +309,15 @@ class EvidenceResponse(ApiModel):
     """Hold the evidence for every cause that was published: the data of the event `evidence`."""
 
     label: str = Field(description="The column of labels: what the causes are of.")
-    min_rate: float | None = Field(description="Causes with a higher rate are worth publishing.")
+    rate_to_beat: float | None = Field(
+        description="The positive rate that a cause has to beat now."
+    )
+    why_that_rate: str | None = Field(description="Where it is from, in words.")
+    remarks: list[str] = Field(
+        default=[],
+        description="If no cause stands, why: how many positives one would have needed, and which "
+        "rows no draw has read; and that the rows seem to be sorted by their label.",
+    )
     base_rate: float | None = Field(
         description="The positive rate of all events that no published cause matched."
     )

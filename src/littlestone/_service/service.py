@@ -214,8 +214,15 @@ class EventHub:
         """Return the evidence as it was committed; without causes for a learner that has none."""
         evidence = self.state.published.evidence
         if evidence is None:
-            unknown = ("min_rate", "base_rate", "base_low", "base_high", "causes")
-            evidence = dict.fromkeys(unknown) | {"counted_to": 0, "costs": []}
+            unknown = (
+                "rate_to_beat",
+                "why_that_rate",
+                "base_rate",
+                "base_low",
+                "base_high",
+                "causes",
+            )
+            evidence = dict.fromkeys(unknown) | {"counted_to": 0, "costs": [], "remarks": []}
         return {"label": self._label, **evidence}
 
     async def stream(self, seen: int) -> AsyncIterator[bytes]:

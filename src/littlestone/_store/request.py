@@ -11,6 +11,7 @@ from littlestone._data.kafka import is_topic
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.plan_table import CHANGE_COST
+from littlestone._learners.rate_to_beat import FOLLOW, Baseline
 from littlestone._learners.registry import (
     AUTO,
     LearnerChoice,
@@ -39,6 +40,7 @@ class StreamTerms:
     cap: int | None = None
     change_cost: float = CHANGE_COST
     min_rate: float | str = AUTO_RATE
+    baseline: Baseline = FOLLOW
     positive: Sequence[str] = ()
     negative: Sequence[str] = ()
     learner: str = AUTO
@@ -78,6 +80,7 @@ class StreamTerms:
             cap=self.cap,
             change_cost=self.change_cost,
             min_rate=self.min_rate,
+            baseline=self.baseline,
             learner=self.learner,
         )
 

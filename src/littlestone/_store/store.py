@@ -19,8 +19,10 @@ from typing import Any, NamedTuple, Self
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._data.rounds import RowSpan
+from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.base import Checkpoint, PrivateLearner, Release
 from littlestone._learners.causes import PrivateCauses
+from littlestone._learners.causes_plan import remarks_on
 from littlestone._learners.dpsoa import Engine
 from littlestone._learners.evidence import (
     Window,
@@ -644,10 +646,13 @@ MOST_COSTS = 120
 
 def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
     base, costs = estimate_base(learner.windows), costs_of(learner.windows)
+    causes = causes_of(learner.hypothesis)
     # A stream that drifts may have any number of windows; the last point is always there.
     some = costs[:: -(-len(costs) // MOST_COSTS) or 1]
     return {
         "rate_to_beat": learner.rate_to_beat,
+        "why_that_rate": learner.plan.rate_in_words(learner.rate_to_beat, base.rate),
+        "remarks": remarks_on(learner.plan, learner.windows, silent=not causes),
         "base_rate": base.rate,
         "base_low": base.low if base.rate is not None else None,
         "base_high": base.high if base.rate is not None else None,
