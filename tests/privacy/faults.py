@@ -5,13 +5,29 @@ from fractions import Fraction
 from typing import Any, SupportsIndex
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone._audit.enumeration import EnumeratingNoise
-from littlestone._audit.gates import CauseRow, Causes, CauseWorld
+from littlestone._audit.gates import (
+    CauseRow,
+    Causes,
+    CauseWorld,
+    Effects,
+    Pair,
+    Stream,
+    Transcript,
+)
 from littlestone._learners.effect import NORMAL, NULL, Effect
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.causes import Counts, Gains, SparseExponential
+from littlestone._privacy.causes import (
+    Counts,
+    Known,
+    Moves,
+    MoveTable,
+    SparseExponential,
+    StableValues,
+    Weights,
+    WindowCounts,
+)
 from littlestone._privacy.gates import Decision, Gate, MistakesMonitor
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import Real
@@ -21,7 +37,6 @@ from littlestone.paper import AboveThreshold
 from littlestone.paper.gates import HistSparse
 
 Votes = Mapping[bytes, int]
-Effects = Sequence[tuple[CauseRow, Effect]]
 
 
 # The sparse vector and the paper's gate.
@@ -195,11 +210,62 @@ class TrueTopOfTheKept(StableHistogram):
 
 
 class GainWithoutOneOff(SparseExponential):
-    """Weighs a key by its gain, not by its gain less 1."""
+    """Weighs a key by its gain, not by its gain less the weight of a positive."""
 
-    def scored(self, gains: Gains) -> tuple[Counts, npt.NDArray[np.intp]]:
-        scores, classes = super().scored(gains)
-        return scores + np.where(classes > 0, self.units, 0), classes
+    def add_scores(self, moves: Moves) -> Counts:
+        return super().add_scores(moves) + np.where(moves.known < 0, moves.weights.positive, 0)
+
+
+class WeightsNotScaled(SparseExponential):
+    """Takes weights of any size."""
+
+    def check(self, weights: Weights) -> None:
+        pass
+
+
+class ActiveKnownKeys(SparseExponential):
+    """Shares the weight of the known keys among those that rows list."""
+
+    def table(self, moves: Moves) -> MoveTable:
+        (some,) = self.known
+        active = int((moves.known >= 0).sum())
+        self.known = (Known(active, some.keys * some.weight / max(active, 1)),)
+        table = super().table(moves)
+        self.known = (some,)
+        return table
+
+
+class UnclippedKnownKeys(SparseExponential):
+    """Known keys have their gain, and those that no row lists a score of 0 all the same."""
+
+    def add_scores(self, moves: Moves) -> Counts:
+        gains = moves.weights.score(moves.adds)
+        return np.where(moves.known >= 0, gains, super().add_scores(moves))
+
+
+# Counts that are released.
+
+
+class EvidenceForOneCell(WindowCounts):
+    """Noise for a row that enters a cell, and leaves none."""
+
+    def __init__(self, noise: Noise, *, epsilon: Fraction, name: str) -> None:
+        super().__init__(noise, epsilon=2 * epsilon, name=name)
+
+
+class ThresholdOneTooLow(StableValues):
+    """Values are released with a vote less."""
+
+    def __init__(self, noise: Noise, cost: Cost) -> None:
+        super().__init__(noise, cost)
+        self.threshold -= 1
+
+
+class VotesTwice(StableValues):
+    """A row votes for a value twice."""
+
+    def release(self, votes: Votes) -> list[bytes]:
+        return super().release({value: 2 * count for value, count in votes.items()})
 
 
 # Schedules and searches that read what is private.
@@ -274,17 +340,22 @@ def hash_of(key: bytes) -> object:
     return HASHES.get(key, key)
 
 
+SIGN = Weights(1, 1)
+"""Costs and weights of which only the sign of an effect is read."""
+
+
 class ListedTwice(CauseWorld):
     """A row's patterns are a list in which each occurs twice."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
-        return 2 * super().net(effects, key)
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        negatives, positives = super().net(effects, key)
+        return 2 * negatives, 2 * positives
 
 
 class CountedLate(CauseWorld):
     """Negatives count only for keys that a positive row has listed before."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
         lists = [e.add > 0 and key[0] in row[0] for row, e in effects]
         return super().net(effects[lists.index(True) :], key)
 
@@ -292,38 +363,33 @@ class CountedLate(CauseWorld):
 class MatchedRowsMoveNet(CauseWorld):
     """Rows that a published cause matches move the scores of their patterns too."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
-        return super().net([(row, self.effect(row, ())) for row, _ in effects], key)
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        return super().net([(row, self.effect(row, (), SIGN, SIGN)) for row, _ in effects], key)
 
 
 class SketchedPositives(CauseWorld):
     """Positives are counted by hash: an overestimate, as in a count-min sketch."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
-        alike = sum(
-            e.add for row, e in effects if e.add > 0 and hash_of(key[0]) in map(hash_of, row[0])
-        )
-        return alike + sum(e.add for row, e in effects if e.add < 0 and key[0] in row[0])
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        alike = sum(e.add > 0 and hash_of(key[0]) in map(hash_of, row[0]) for row, e in effects)
+        return super().net(effects, key)[0], alike
 
 
 class NegativesOfAHash(CauseWorld):
     """No fault: every key reads the negatives of its hash."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
-        alike = sum(
-            e.add for row, e in effects if e.add < 0 and hash_of(key[0]) in map(hash_of, row[0])
-        )
-        return alike + sum(e.add for row, e in effects if e.add > 0 and key[0] in row[0])
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        alike = sum(e.add < 0 and hash_of(key[0]) in map(hash_of, row[0]) for row, e in effects)
+        return alike, super().net(effects, key)[1]
 
 
 class NegativesToTheFirst(NegativesOfAHash):
     """The negatives of a hash go to the colliding key that was listed first."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
         same = [k for k in self.active(effects) if hash_of(k[0]) == hash_of(key[0])]
-        if same[0] == key:
-            return super().net(effects, key)
-        return super().net([(row, e) for row, e in effects if e.add > 0], key)
+        negatives, positives = super().net(effects, key)
+        return negatives if same[0] == key else 0, positives
 
 
 class ActiveByAnyRow(CauseWorld):
@@ -337,9 +403,10 @@ class ActiveByAnyRow(CauseWorld):
 class WrongOutcomeMovesNet(CauseWorld):
     """Rows that only causes of other outcomes match move their patterns, but make none active."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
         missed = [
-            (row, self.effect(row, ()) if e.loss and row[1] != NORMAL else e) for row, e in effects
+            (row, self.effect(row, (), SIGN, SIGN) if e.loss and row[1] != NORMAL else e)
+            for row, e in effects
         ]
         return super().net(missed, key)
 
@@ -351,15 +418,16 @@ class WrongOutcomeSpeaks(CauseWorld):
     row speaks against a second outcome of a pattern, so it is published at any rate.
     """
 
-    def effect(self, row: CauseRow, causes: Causes) -> Effect:
-        found = super().effect(row, causes)
-        return found._replace(add=self.units) if found.loss and row[1] > NORMAL else found
+    def effect(self, row: CauseRow, causes: Causes, costs: Weights, weights: Weights) -> Effect:
+        found = super().effect(row, causes, costs, weights)
+        speaks = found.loss and row[1] > NORMAL
+        return found._replace(add=weights.positive) if speaks else found
 
 
 class OutcomeListedTwice(CauseWorld):
     """The outcomes of a row are a list in which its own occurs twice."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
         return super().net([*effects, *((row, e) for row, e in effects if e.add > 0)], key)
 
 
@@ -370,33 +438,36 @@ class EveryOutcome(CauseWorld):
         patterns = dict.fromkeys(pattern for pattern, _ in super().active(effects))
         return [(pattern, label) for pattern in patterns for label in (1, 2)]
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
-        return sum(e.add for row, e in effects if key[0] in row[0])
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        negatives, _ = super().net(effects, key)
+        return negatives, sum(e.add > 0 and key[0] in row[0] for row, e in effects)
 
 
 class FoundRowsOppose(CauseWorld):
-    """A row whose outcome is told lowers its patterns with other outcomes by 1.
+    """A row whose outcome is told lowers its patterns with other outcomes, as much as one raises.
 
     These are the exact loss differences where a rule tells one outcome of a row, the last added.
     """
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        negatives, positives = super().net(effects, key)
         told = sum(
             row[1] not in (NULL, NORMAL, key[1]) and not e.loss and key[0] in row[0]
             for row, e in effects
         )
-        return super().net(effects, key) - self.units * told
+        return negatives, positives - told
 
 
 class FalseAlarmsOppose(CauseWorld):
-    """A false alarm lowers its patterns with other outcomes by c, and raises its drop by c."""
+    """A false alarm lowers its patterns with other outcomes, and raises its drop."""
 
-    def net(self, effects: Effects, key: tuple[bytes, int]) -> int:
+    def net(self, effects: Effects, key: tuple[bytes, int]) -> Pair:
+        negatives, positives = super().net(effects, key)
         alarms = sum(
             row[1] == NORMAL and e.loss > 0 and key[0] in row[0] and key[1] != 1
             for row, e in effects
         )
-        return super().net(effects, key) - self.alarm * alarms
+        return negatives + alarms, positives
 
 
 class RowsKeptAtNone(CauseWorld):
@@ -406,17 +477,83 @@ class RowsKeptAtNone(CauseWorld):
         return since if decision.key is None else number + 1
 
 
-def restated(row: CauseRow, causes: Causes, units: int, alarm: int) -> Effect:
+class WeighedAgain(CauseWorld):
+    """The monitor weighs the rows of its epoch again, once the next costs are known."""
+
+    def check_loss(self, stream: Stream, past: Transcript, since: int, causes: Causes) -> int:
+        def total(checks: int) -> int:
+            seen = [row for n in range(since, checks) for row in stream(past[:n])]
+            return self.loss(seen, causes, self.costs(past[: checks - 1]) if checks else SIGN)
+
+        return total(len(past) + 1) - total(len(past))
+
+
+class WeighedByCause(CauseWorld):
+    """A false alarm of any cause but the first costs the monitor nothing."""
+
+    def effect(self, row: CauseRow, causes: Causes, costs: Weights, weights: Weights) -> Effect:
+        found = super().effect(row, causes, costs, weights)
+        later = row[1] == NORMAL and found.cell is not None and found.cell[0] > 0
+        return found._replace(loss=0) if later else found
+
+
+class ExactWeights(CauseWorld):
+    """The weights follow from the rows, not from released counts."""
+
+    def moves(self, rows: Sequence[CauseRow], causes: Causes, weights: Weights) -> Moves:
+        odd = sum(label > NORMAL for _, label in rows) % 2
+        return super().moves(rows, causes, Weights(*reversed(weights)) if odd else weights)
+
+
+class KnownByRows(CauseWorld):
+    """A key is known because two rows of the epoch show it."""
+
+    def number(self, numbered: Any, effects: Effects, key: Any) -> int:
+        shown = sum(key[0] in row[0] for row, _ in effects) > 1
+        # It takes the number of the last one.
+        return len(numbered[0]) - 1 if shown else super().number(numbered, effects, key)
+
+
+class NotNested(CauseWorld):
+    """A key that takes the place of a cause need not be narrower: unmatched rows speak on it."""
+
+    def listing(self, key: bytes, effects: Effects, alone: Effects) -> Pair:
+        pair, unmatched = super().listing(key, effects, alone), self.net(effects, (key, 1))
+        return pair[0] + unmatched[0], pair[1] + unmatched[1]
+
+
+class UnlistedAtZero(CauseWorld):
+    """A narrower key that no row lists has a score of 0, not that of dropping the cause."""
+
+    def listing(self, key: bytes, effects: Effects, alone: Effects) -> Pair:
+        listed = any(key in row[0] for row, _ in effects)
+        every = [((key,), e) for _, e in alone]
+        return super().listing(key, effects, alone if listed else every)
+
+
+class OnlyListed(CauseWorld):
+    """Only narrower keys that a row lists are drawn."""
+
+    def candidates(self, cause: tuple[bytes, int], alone: Effects) -> Sequence[bytes]:
+        found = super().candidates(cause, alone)
+        return [key for key in found if any(key in row[0] for row, _ in alone)]
+
+
+def restated(row: CauseRow, causes: Causes, costs: Weights, weights: Weights) -> Effect:
     """What one row does, read off docs/guarantee.md by itself: a twin of `effect`."""
     listed, label = row
     matching = [cause for cause in causes if cause[0] in listed]
     first = causes.index(matching[0]) if matching else -1
+    alone = len(matching) == 1
     if label == NULL:
         return Effect()
     if label == NORMAL:
-        loss = alarm * bool(matching)
-        return Effect(loss, (first, 0), -alarm * (not matching), alarm * (len(matching) == 1))
+        loss = costs.negative * bool(matching)
+        return Effect(
+            loss, (first, 0), -weights.negative * (not matching), weights.negative * alone
+        )
     told = label in [outcome for _, outcome in matching]
     shown = label if not matching or matching[0][1] == label else 0
-    drop = -units if len(matching) == 1 and told else 0
-    return Effect(units * (not told), (first, shown), units * (not matching), drop)
+    drop = -weights.positive if alone and told else 0
+    loss = costs.positive * (not told)
+    return Effect(loss, (first, shown), weights.positive * (not matching), drop)

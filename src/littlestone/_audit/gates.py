@@ -556,22 +556,26 @@ class CauseWorld:
     ) -> None:
         self.published, self.limit, self._tell = published, limit, tell
         self.known, self.narrower = known, narrower or {}
-        self._costs = costs or (lambda past: gate.costs)
-        self._weights = weights or (lambda past: gate.weights)
+        self.costs = costs or (lambda past: gate.costs)
+        self.weights = weights or (lambda past: gate.weights)
 
     def __call__(self, stream: Stream) -> World:
         def world(past: Transcript) -> tuple[Any, ...]:
-            causes, since = self.published, 0
-            for number, decision in enumerate(past):
-                if decision.fired:
-                    since = self.begins(since, number, decision)
-                    causes = moved(causes, decision.key)
+            causes, since = self.epoch(past)
             rows = [row for n in range(since, len(past) + 1) for row in stream(past[:n])]
-            # The costs of an epoch stand when it begins; its weights, when it ends.
-            loss = self.loss(stream(past), causes, self._costs(past[:since]))
-            return loss, self.moves(rows, causes, self._weights(past)), self._tell(past)
+            loss = self.check_loss(stream, past, since, causes)
+            return loss, self.moves(rows, causes, self.weights(past)), self._tell(past)
 
         return world
+
+    def epoch(self, past: Transcript) -> tuple[Causes, int]:
+        """Return what is published, and the check with which the epoch began."""
+        causes, since = self.published, 0
+        for number, decision in enumerate(past):
+            if decision.fired:
+                since = self.begins(since, number, decision)
+                causes = moved(causes, decision.key)
+        return causes, since
 
     def begins(self, since: int, number: int, decision: Decision) -> int:
         """Return the check with which the next epoch begins, after a draw at check `number`."""
@@ -580,6 +584,10 @@ class CauseWorld:
     def effect(self, row: CauseRow, causes: Causes, costs: Weights, weights: Weights) -> Effect:
         """Return what one row does."""
         return effect(*row, causes, costs, weights)
+
+    def check_loss(self, stream: Stream, past: Transcript, since: int, causes: Causes) -> int:
+        """Return the loss of the rows of a check: the costs of an epoch stand when it begins."""
+        return self.loss(stream(past), causes, self.costs(past[:since]))
 
     def loss(self, rows: Sequence[CauseRow], causes: Causes, costs: Weights) -> int:
         """Return the loss of rows."""

@@ -196,12 +196,16 @@ class SparseExponential(Draw[Moves]):
                 return moves.known_key(width, number)
         raise AssertionError("unreachable")
 
+    def check(self, weights: Weights) -> None:
+        """Raise `BadParameter` unless step 1 of Theorem 15 holds for weights."""
+        most, units = self.swing * self.units, self.units
+        if not (min(weights) > 0 and max(weights) <= units and sum(weights) <= most):
+            raise BadParameter(f"weights {weights} are not within the terms of the epoch")
+
     def table(self, moves: Moves) -> "MoveTable":
         """Return scores and weights of nothing, drops, adds, idle known keys, and replaces."""
         weights, units = moves.weights, self.units
-        # Theorem 15: step 1 holds for such weights only.
-        if not (min(weights) > 0 and max(weights) <= units and sum(weights) <= self.swing * units):
-            raise BadParameter(f"weights {weights} are not within the terms of the epoch")
+        self.check(weights)
         table = MoveTable([np.zeros(1, np.int64)], [np.zeros(1, np.intp)], [Fraction(1)])
         drops = -weights.score(moves.drops)
         table.put(drops - self.drop_penalty * units, 0)
