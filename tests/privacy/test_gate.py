@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -14,9 +15,20 @@ from hypothesis import strategies as st
 
 from checks import state_of
 from effort import scaled
+from littlestone._audit.enumeration import ByLaw
 from littlestone._learners.stay import COUNTED, LARGEST_LOSS, StaySchedule, Tenure
 from littlestone._privacy.accounting import Cost
-from littlestone._privacy.causes import CausesMechanism, CausesSchedule, Gains, SparseExponential
+from littlestone._privacy.causes import (
+    CausesMechanism,
+    CausesSchedule,
+    EpochTerms,
+    Known,
+    Moves,
+    SparseExponential,
+    StableValues,
+    Threshold,
+    Weights,
+)
 from littlestone._privacy.draws import STAY, ExponentialMechanism, StayOrDraw, draw_by_score
 from littlestone._privacy.gates import NO_CHANGE, Decision, Gate
 from littlestone._privacy.noise import Noise
@@ -70,19 +82,34 @@ def stay_gate(noise: Noise, units: int = 3) -> Gate[Any]:
     )
 
 
-def causes_gate(noise: Noise) -> Gate[Any]:
-    def threshold(ages: Any, refusals: int, rate: Fraction, margin: int) -> Any:
-        return np.ceil(4 + refusals + float(rate) * ages).astype(np.int64)
+TERMS = EpochTerms(F(1), F(1, 2), F(4, 3), (Known(3, F(1, 50)),))
 
-    schedule = CausesSchedule(threshold, longest_epoch=60)
-    draw = SparseExponential(
-        rate=F(1, 2),
-        delta=F(1, 100),
-        prior=[F(1)],
-        alarm=F(1, 3),
-        margin=lambda: schedule.margin,
+
+def sparse(terms: EpochTerms = TERMS, **options: Any) -> SparseExponential:
+    usual: dict[str, Any] = {"delta": F(1, 100), "prior": [F(1)], "units": 3}
+    return SparseExponential(terms, **usual | options)
+
+
+def causes_gate(noise: Noise) -> Gate[Any]:
+    schedule = CausesSchedule(60, Threshold(24, 4, 0.25))
+    return Gate(noise, epsilon=1, schedule=schedule, draw=sparse(), check_every=2, largest_loss=3)
+
+
+def moves(weights: tuple[int, int] = (3, 1), **options: Any) -> Moves:
+    """Two active keys, one of them known, and a cause with two narrower keys."""
+    found = Moves(
+        Weights(*weights),
+        np.array([[0, 14], [2, 1]]),
+        np.zeros(2, np.intp),
+        np.array([-1, 1]),
+        [A, B].__getitem__,
+        lambda width, number: b"known %d" % number,
+        np.array([[5, 0]]),
+        [OLD],
+        [np.array([[1, 0], [0, 0]])],
+        lambda cause, place: b"narrower %d" % place,
     )
-    return Gate(noise, epsilon=1, schedule=schedule, draw=draw, check_every=2, largest_loss=3)
+    return found._replace(**options)
 
 
 def scores_for(gate: Gate[Any]) -> Any:
@@ -91,12 +118,11 @@ def scores_for(gate: Gate[Any]) -> Any:
         keys = (gate.published, *gate.schedule.known(gate.published))
         return dict.fromkeys(keys, 3) if gate.schedule.comparing else {A: 9, B: 9, OLD: 9}
     if isinstance(gate.schedule, CausesSchedule):
-        adds, drops = np.array([40, 1]), np.array([5])
-        return Gains(adds, np.zeros(2, np.intp), [A, B].__getitem__, drops, [OLD])
+        return moves()
     return [0, -3, 0] if isinstance(gate.schedule, StaySchedule) else {A: 9, B: 8}
 
 
-def _scores_at(gate: Gate[Any], place: int) -> Any:
+def _scores_at(gate: Gate[Any], place: int, fired: bool) -> Any:
     return scores_for(gate)
 
 
@@ -167,15 +193,15 @@ def test_the_schedule_hears_public_things_only() -> None:
 
 
 def test_scores_are_asked_for_at_draws_only_and_for_the_check_that_fired() -> None:
-    asked: list[int] = []
+    asked: list[tuple[int, bool]] = []
 
-    def scores(place: int) -> dict[bytes, int]:
-        asked.append(place)
+    def scores(place: int, fired: bool) -> dict[bytes, int]:
+        asked.append((place, fired))
         return {A: 90}
 
     gate = climbing_gate(ScriptedNoise({}))
     assert gate.run([0, 0, 1, 1, 0], scores) == (4, Decision(True, A))
-    assert asked == [3]
+    assert asked == [(3, True)]
 
 
 @pytest.mark.parametrize("left_out", [True, False])
@@ -188,7 +214,9 @@ def test_the_published_key_may_be_left_out(left_out: bool) -> None:
         published=keys[0],
         leave_out_published=left_out,
     )
-    answers = [gate.run([1], lambda n: [-9, -1, -5, -5, -5]).decision.key for _ in range(4)]
+    answers = [
+        gate.run([1], lambda place, fired: [-9, -1, -5, -5, -5]).decision.key for _ in range(4)
+    ]
     assert answers == ([b"1", b"2", b"1", b"2"] if left_out else [b"1"] * 4)
     assert gate.spent.epsilon == gate.total.epsilon == 1.5
 
@@ -210,7 +238,7 @@ def test_an_end_that_has_passed_is_reached_at_the_next_check() -> None:
     gate.run([0] * 5, lambda place, fired: None)
     schedule = gate.schedule
     assert isinstance(schedule, CausesSchedule)
-    schedule.begin_epoch(4)
+    schedule.begin_epoch(4, Threshold(99))
     assert gate.run([0, 0], lambda place, fired: scores_for(gate)).checks == 1
     assert gate.releases_made == 1
 
@@ -321,41 +349,108 @@ def test_staying_has_the_law_of_one_more_candidate() -> None:
 # What the mechanisms of the causes learner share.
 
 
+def test_a_draw_of_a_move_has_the_law_that_is_enumerated() -> None:
+    """Nothing, drops, keys that are known or not, active or idle, and replaces: by their weights."""
+    draw, runs = sparse(replace_weight=F(1, 2)), scaled(4000, least=1500)
+    for read in (moves(), moves(may_add=False), moves(adds=np.array([[0, 3], [9, 1]]))):
+        law = dict(ByLaw(draw).law(read))
+        assert sum(law.values()) == pytest.approx(1)
+        noise = SeededNoise(5)
+        drawn = Counter(draw.select(read, noise, release) for release in range(runs))
+        assert drawn.keys() <= {key for key, p in law.items() if p > 0}
+        for key, p in law.items():
+            spread = math.sqrt(runs * p * (1 - p))
+            assert abs(drawn[key] - runs * p) <= 5 * spread + 1, key
+    idle = {key for key in law if key is not None and key.startswith(b"+known")}
+    assert idle == {b"+known 0", b"+known 2"}, "the other known key is active"
+
+
 def mechanism(epsilon: Fraction = TWO, **options: Any) -> CausesMechanism:
     usual: dict[str, Any] = {
         "per_round": Cost(epsilon, F(1, 100)),
         "epsilon_evidence": F(1, 10),
-        "gate": lambda cost, base: causes_gate(SeededNoise(1)),
-        "cost": None,
+        "draw": sparse,
+        "units": 3,
     }
     return CausesMechanism(SeededNoise(1), **usual | options)
 
 
-def test_evidence_counts_in_what_a_round_may_cost() -> None:
+def test_terms_of_an_epoch_cost_no_more_than_a_round_may() -> None:
+    """Evidence included; at the first epoch and at every later one."""
+    begin = 60, Threshold(9)
     joint = causes_gate(SeededNoise(1)).total.epsilon
-    mechanism(joint + F(1, 10)).begin(F(1, 3))
+    made = mechanism(joint + F(1, 10))
+    made.begin_epoch(TERMS, *begin)
+    for terms in (
+        TERMS._replace(monitor=F(11, 10)),
+        TERMS._replace(rate=F(1)),
+        TERMS._replace(swing=F(3, 2)),
+    ):
+        with pytest.raises(BadParameter, match="more than a round may cost"):
+            made.begin_epoch(terms, *begin)
+        with pytest.raises(BadParameter, match="more than a round may cost"):
+            mechanism(joint + F(1, 10)).begin_epoch(terms, *begin)
     with pytest.raises(BadParameter, match="more than a round may cost"):
-        mechanism(joint).begin(F(1, 3))
+        mechanism(joint).begin_epoch(TERMS, *begin)
+    # What costs no more is fine, and is what the next epoch has.
+    other = EpochTerms(F(1, 2), F(3, 4), F(4, 3))
+    made.begin_epoch(other, 2, Threshold(99))
+    assert made.gate is not None
+    assert made.gate.monitor.cost == Cost(F(1, 2))
+    made.run([0], lambda check, fired: moves())
+    with pytest.raises(BadParameter, match="under way"):
+        made.begin_epoch(TERMS, *begin)
+    made.run([0], lambda check, fired: moves())
+    made.begin_epoch(TERMS, *begin)
+    # A state moves with the terms of its epoch.
+    state = state_of(made)
+    again = mechanism(joint + F(1, 10))
+    again.resume(state)
+    assert again.terms == made.terms == TERMS
+    assert state_of(again) == state
 
 
-def test_there_is_one_first_window_and_one_gate() -> None:
+def test_there_is_one_first_window_before_the_gate() -> None:
     made = mechanism()
     with pytest.raises(BadParameter, match="first window"):
-        made.run([0], scores_for)  # type: ignore[arg-type]
+        made.run([0], lambda check, fired: moves())
     made.release_first([3, 4])
-    with pytest.raises(BadParameter, match="one first window"):
-        made.release_first([3, 4])
-    made.begin(F(1, 3))
-    with pytest.raises(BadParameter, match="has begun"):
-        made.begin(F(1, 3))
-    with pytest.raises(BadParameter, match="one first window"):
-        mechanism(cost=F(1, 3)).release_first([3, 4])
+    made.discover({A: 3})
+    assert made.spent == Cost(TWO, F(1, 100)), "parallel: a round is in one part"
+    for again in (lambda: made.release_first([3, 4]), lambda: made.discover({A: 3})):
+        with pytest.raises(BadParameter, match="one first window"):
+            again()
+    begun = mechanism()
+    begun.begin_epoch(TERMS, 60, Threshold(9))
+    for late in (lambda: begun.release_first([3, 4]), lambda: begun.discover({A: 3})):
+        with pytest.raises(BadParameter, match="one first window"):
+            late()
 
 
-def test_a_margin_is_at_least_zero_and_a_false_alarm_costs_at_most_one() -> None:
-    gains = scores_for(causes_gate(SeededNoise(1)))
-    with pytest.raises(BadParameter, match="margin"):
-        SparseExponential(rate=1, delta=0.1, prior=[F(1)], margin=lambda: -1).scored(gains)
-    for alarm in (F(0), F(3, 2)):
-        with pytest.raises(BadParameter, match="false alarm"):
-            SparseExponential(rate=1, delta=0.1, prior=[F(1)], alarm=alarm)
+def test_values_are_released_from_their_threshold_on() -> None:
+    values = StableValues(ScriptedNoise({}), Cost(F(1), F(1, 1000)))
+    votes = {A: values.threshold, B: values.threshold - 1, OLD: 99}
+    assert values.release(votes) == [A, OLD]
+    with pytest.raises(BadParameter, match="at least 1"):
+        values.release({A: 0})
+
+
+@pytest.mark.parametrize(
+    ("terms", "what"),
+    [
+        ({"margin": -1}, "margin"),
+        ({"swing": F(9, 10)}, "weights sum"),
+        ({"swing": F(21, 10)}, "weights sum"),
+        ({"rate": F(0)}, "rate"),
+    ],
+)
+def test_terms_that_a_draw_cannot_have_are_refused(terms: dict[str, Any], what: str) -> None:
+    with pytest.raises(BadParameter, match=what):
+        sparse(TERMS._replace(**terms))
+
+
+@pytest.mark.parametrize("weights", [(3, 2), (4, 0), (0, 3), (2, -1), (1, 4)])
+def test_weights_that_the_terms_do_not_allow_are_refused(weights: tuple[int, int]) -> None:
+    """Above 4/3 together, above 1, or none: in thirds."""
+    with pytest.raises(BadParameter, match="not within the terms"):
+        sparse().select(moves(weights), SeededNoise(1), 0)

@@ -28,7 +28,7 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._learners.effect import effect
 from littlestone._privacy import draws as draws_module
-from littlestone._privacy.causes import Gains, SparseExponential
+from littlestone._privacy.causes import EpochTerms, Moves, SparseExponential, Weights
 from littlestone._privacy.draws import ExponentialMechanism
 from littlestone._privacy.gates import Gate, MistakesMonitor
 from littlestone._privacy.noise import Address, Noise
@@ -221,7 +221,9 @@ def test_the_gate() -> None:
 def test_what_a_row_does() -> None:
     for x in table("effect"):
         causes = [(bytes([pattern]), outcome) for pattern, outcome in x["causes"]]
-        found = effect(bytes_of(x["listed"]), x["label"], causes, x["units"], x["alarm"])
+        found = effect(
+            bytes_of(x["listed"]), x["label"], causes, *[Weights(x["units"], x["alarm"])] * 2
+        )
         assert [found.loss, found.add, found.drop, *(found.cell or ())] == x["law"], x
 
 
@@ -314,17 +316,21 @@ def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None
         draws_module.step_weight.cache_clear()
         units, drops, adds = x["units"], x["drops"], x["adds"]
         mechanism = SparseExponential(
-            rate=RATE * units,
+            EpochTerms(F(1), RATE * units, 1 + F(1, units)),
             delta=F(x["delta"]),
             prior=[F(share) for share in x["prior"]],
-            alarm=F(1, units),
+            units=units,
             drop_penalty=x["penalty"],
         )
-        ballot = Gains(
-            adds=np.array([gain for _, gain in adds], dtype=np.int64),
-            classes=np.array([j for j, _ in adds], dtype=np.intp),
+        # A negative row weighs one unit, so that scores are numbers of them.
+        ballot = Moves(
+            Weights(units, 1),
+            adds=np.array([[-gain, 0] for _, gain in adds], dtype=np.int64).reshape(-1, 2),
+            widths=np.array([j for j, _ in adds], dtype=np.intp),
+            known=np.full(len(adds), -1),
             add_key=lambda place: bytes([97 + place]),
-            drops=np.array(drops, dtype=np.int64),
+            known_key=lambda width, number: b"",
+            drops=np.array([[gain, 0] for gain in drops], dtype=np.int64).reshape(-1, 2),
             drop_keys=[bytes([65 + place]) for place in range(len(drops))],
         )
         moves: list[bytes | None] = [None]
