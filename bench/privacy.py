@@ -48,11 +48,11 @@ def quiet_gate() -> Gate[Mapping[bytes, int]]:
 
 def mistakes_gate() -> object:
     gate = quiet_gate()
-    return [gate.run([0], lambda place: {}) for _ in range(CHECKS)]
+    return [gate.run([0], lambda *_: {}) for _ in range(CHECKS)]
 
 
 def mistakes_run() -> object:
-    return quiet_gate().run([0] * CHECKS, lambda place: {})
+    return quiet_gate().run([0] * CHECKS, lambda *_: {})
 
 
 def releases(selector: Draw[Mapping[bytes, int]]) -> object:

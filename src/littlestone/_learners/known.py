@@ -5,9 +5,10 @@ have public edges, so all of them are known. A pattern is known if all of its va
 outcomes its outcome too. All of this is public (docs/guarantee.md, Theorem 15, "Known keys").
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +78,11 @@ class KnownKeys:
     def _of_form(self, form: Sequence[int]) -> int:
         return prod(self.sizes[slot] for slot in form) * self._outcomes
 
-    def _lookup(self, name: str, values: Iterable[Plain]) -> Ids:
+    def _lookup(self, name: str, values: Any) -> Ids:
         """Return the number of each value of a column; 0 if it is not known."""
         known = self._numbers.get(name, {})
-        return np.array([known.get(canonical(value), 0) for value in values], dtype=np.int64)
+        cells = values.tolist() if isinstance(values, np.ndarray) else values
+        return np.array([known.get(canonical(cell), 0) for cell in cells], dtype=np.int64)
 
     def ranks(self, patterns: PatternKeys, widths: Collection[int]) -> Ids:
         """Return the place of each active pattern among the known ones of its width.
@@ -162,13 +164,22 @@ class KnownKeys:
             column_of(batch, name, "value") if ranges is None else cells_of(batch, ranges)
             for name, ranges in zip(self._index.names, self._index.ranges, strict=True)
         ]
-        read = []
-        for place, table in zip(self._index.slots, self._index.tables, strict=True):
-            column = columns[place]
-            # Only values that occur: a column may know many more.
-            used, codes = np.unique(column.codes[rows], return_inverse=True)
-            values = column.values[used]
-            name = self._index.names[place]
-            numbers = self._lookup(name, values.tolist()) if table is None else table[values]
-            read.append(Column(numbers, codes.astype(np.int32)))
-        return tuple(read)
+        return tuple(
+            Column(
+                columns[place].map(self._readers[place]) if table is None else table,
+                columns[place].codes[rows],
+            )
+            for place, table in zip(self._index.slots, self._index.tables, strict=True)
+        )
+
+    @cached_property
+    def _readers(self) -> list[Callable[[npt.NDArray[Any]], Ids]]:
+        """Return, for each column, what numbers its values; made once, as columns remember it."""
+        return [
+            partial(self._lookup, name) if self.values.get(name) else _unknown
+            for name in self._index.names
+        ]
+
+
+def _unknown(values: npt.NDArray[Any]) -> Ids:
+    return np.zeros(len(values), dtype=np.int64)

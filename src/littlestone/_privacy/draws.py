@@ -184,20 +184,32 @@ def _weights(
     """Return integers that enclose size * exp(-rate * gap) * 10^digits, the best group first."""
     weights: list[tuple[int, int]] = []
     low = high = one = 10**digits
-    last = 0
+    last, steps = 0, _step_weights(rate, digits)
     for group, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
         # Too small for these digits, like all that follow: one bound for all of them.
         if low == 0:
             return [*weights, (0, sum(sizes[group:]) * high)]
-        step_low, step_high = step_weight(gap - last, rate, digits)
-        # Rounded outwards at every step, so that the true weight stays between the two.
-        low, high, last = low * step_low // one, -(-high * step_high // one), gap
+        step, last, place = gap - last, gap, 0
+        # Byte by byte, as most steps are different, and a few exponentials serve all of them.
+        while step:
+            step, byte = step >> 8, step & 255
+            if byte:
+                part = steps.get(byte << place)
+                if part is None:
+                    part = steps[byte << place] = step_weight(byte << place, rate, digits)
+                # Rounded outwards each time, so that the true weight stays between the two.
+                low, high = low * part[0] // one, -(-high * part[1] // one)
+            place += 8
         weights.append((size * low, size * high))
     return weights
 
 
-# Also over releases: with many groups most steps are small.
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=16)
+def _step_weights(rate: Fraction, digits: int) -> dict[int, tuple[int, int]]:
+    """Return the weights of steps that were needed before, of which there are a few hundred."""
+    return {}
+
+
 def step_weight(step: int, rate: Fraction, digits: int) -> tuple[int, int]:
     """Return integers that enclose exp(-rate * step) * 10^digits."""
     # Decimals are moved by powers of ten, exactly, before they are rounded outwards.
