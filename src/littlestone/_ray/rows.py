@@ -185,9 +185,11 @@ def open_remote_rows(
     user: str | None = None,
     strict: bool = False,
     positive: Sequence[str] = (),
+    positive_if: Sequence[str] = (),
 ) -> "RowReader[RemoteRounds]":
     """Open Parquet files of labelled rows, to be read on a cluster."""
-    source = RemoteParquet(engine, path, file_schema(cls, label, user, positive))
+    schema = file_schema(cls, label, user, positive, positive_if)
+    source = RemoteParquet(engine, path, schema)
     beginning = source.beginning()
     return RowReader(source, strict=strict, block_rows=LARGEST_BLOCK, beginning=beginning)
 

@@ -378,7 +378,7 @@ async def guarantee(service: Served) -> Any:
     """Return the guarantee of all published rules together, and what they have cost so far."""
     terms, chosen, promised = service.config.terms, service.config.chosen, service.guarantee
     # Causes of outcomes say themselves what happens.
-    positive = () if terms.negative else terms.positive
+    words = terms.label if terms.negative else label_in_words(**terms.label_data)
     return service.events.progress() | {
         "guarantee": service.events.state.published.guarantee,
         "epsilon": promised.epsilon if math.isfinite(promised.epsilon) else None,
@@ -388,7 +388,7 @@ async def guarantee(service: Served) -> Any:
         "words": guarantee_in_words(promised),
         "learner": chosen.learner_name,
         "label": terms.label,
-        "label_words": label_in_words(terms.label, positive),
+        "label_words": words,
         "class": terms.spec,
         "horizon": chosen.plan.horizon,
     }

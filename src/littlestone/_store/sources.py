@@ -19,7 +19,6 @@ from littlestone._data.kafka import Position, TopicRows, position_from_json
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader
 from littlestone._data.rounds import BadRow, Checksums, Rounds, RowSpan, Start
-from littlestone._data.schema import file_schema
 from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
 
@@ -280,7 +279,7 @@ def _text(sums: Checksums) -> str:
 
 def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
     """Open the topic that a request is about."""
-    schema = file_schema(cls, task.label, task.user, task.positive)
+    schema = task.schema(cls)
     return TopicRows(
         task.source,
         schema,
