@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
+from littlestone._classes.sets import Points
 from littlestone._data.cells import WRONG
 from littlestone._data.formats import (
     JSON_ARRAY,
@@ -59,7 +60,8 @@ from littlestone._data.text import (
     is_regular,
     refuse_to_follow,
 )
-from littlestone._hypotheses.cells import Kind
+from littlestone._hypotheses.cells import Kind, coded
+from littlestone._hypotheses.columns import Column
 
 UNFINISHED = (
     "its last lines may still be written (a line without a line feed, or a quote that is not "
@@ -461,6 +463,36 @@ class Header(NamedTuple):
     types: Mapping[str, ColumnType] | None
     rows: int | None
     source: str
+
+
+# The most rows of a sample that are read.
+_SAMPLE_ROWS = 10_000
+_SAMPLE_KINDS: dict[str, Kind] = {"number": "number", "truth value": "truth"}
+
+
+def read_sample(
+    path: str,
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, Column]:
+    """Read the first rows of a file that may be published: every column that has a name of its own."""
+    header, form = read_header(path, format, delimiter, encoding), format_of(path, path, format)
+    types: Mapping[str, str] = header.types or {}
+    kinds: dict[str, Kind] = {
+        name: _SAMPLE_KINDS.get(types.get(name, ""), "value")
+        for name in header.names
+        if name and header.names.count(name) == 1 and types.get(name) not in ("time", "other")
+    }
+    if not kinds:
+        raise BadStream(f"{path}: no column of the sample can be read")
+    # Which of them is called the label does not matter: labels are not looked at.
+    schema = Schema(Points(next(iter(kinds))), kinds, next(iter(kinds)), None)
+    lines = line_format(path, form, delimiter, encoding)
+    source = _open_source(path, path, schema, lines or form, growing=False, follow=None)
+    for block, _ in source.blocks(lambda row: _SAMPLE_ROWS):
+        return {name: coded(block.columns[name]) for name in kinds}
+    raise BadStream(f"{path}: there are no rows in the sample")
 
 
 def read_header(
