@@ -29,7 +29,7 @@ from littlestone._data.readers import format_of, open_rows, read_header
 from littlestone._data.rounds import BadStream, Rounds, Start
 from littlestone._data.schema import read_rounds
 from littlestone._hypotheses.rows import row_of
-from littlestone._hypotheses.values import encode
+from littlestone._hypotheses.values import key_of
 from littlestone._learners.base import PrivateLearner
 
 CLS = ls.Causes(["version", "day"])
@@ -480,9 +480,9 @@ def test_whole_numbers_of_a_file_are_its_text_once_their_column_is_converted(
     pq.write_table(table, path)
     shops = ls.Points("shop")
     with open_rows(path, shops, label="failed") as rows:
-        (expected,) = ([encode(cell) for cell in block.columns["shop"]] for block in rows)
+        (expected,) = ([key_of(cell) for cell in block.columns["shop"]] for block in rows)
     query = f"SELECT shop, CAST(shop AS VARCHAR) AS text FROM '{path}'"
-    selected = duckdb.connect().execute(query).to_arrow_table()
+    selected = relation(table, query).to_arrow_table()
     frame, columns = pd.read_parquet(path, dtype_backend="numpy_nullable"), pl.read_parquet(path)
     for library, held, text in [
         ("pandas", frame[["shop"]], frame["shop"].astype("string")),
@@ -493,4 +493,4 @@ def test_whole_numbers_of_a_file_are_its_text_once_their_column_is_converted(
         with pytest.raises(ls.BadExample, match=rf"column 'shop': .*{library}.*convert the column"):
             read_rounds(shops, held, [1, 0, 1])
         block = read_rounds(shops, {"shop": text}, [1, 0, 1])
-        assert [encode(cell) for cell in block.columns["shop"]] == expected
+        assert [key_of(cell) for cell in block.columns["shop"]] == expected
