@@ -57,8 +57,8 @@ def read(path: str | Path, cls: ls.HypothesisClass = CLS, **options: Any) -> lis
     assert rows.length in (None, sum(map(len, blocks)))
     size = options.get("block_rows", 65536)
     assert all(len(block) == size for block in blocks[:-1])
-    assert all(block.nulls == (block.labels == -1).sum() for block in blocks)
-    assert all(len(block.bad) == min(block.nulls, 100) for block in blocks)
+    assert all(block.null_rounds() == (block.labels == -1).sum() for block in blocks)
+    assert all(len(block.bad) == min(block.null_rounds(), 100) for block in blocks)
     return blocks
 
 
@@ -552,7 +552,8 @@ def test_labels_that_nobody_explained_are_refused(
     """More than 5 % of the labels say something else than 0 and 1: nothing is spent on guesses."""
     path = save(tmp_path / "s.csv", ["a,y", *(f"x,{y}" for y in (labels * 500)[:2000])])
     assert option in refusal(path)
-    assert sum(block.nulls for block in read(path, MERCHANTS, user=None, positive=["1"])) == 0
+    blocks = read(path, MERCHANTS, user=None, positive=["1"])
+    assert not any(block.null_rounds() for block in blocks)
 
 
 @pytest.mark.parametrize("labels", [[*["0"] * 19, "unsure"], ["0", "", "1", "NA"]])
@@ -560,7 +561,7 @@ def test_a_few_odd_labels_and_missing_ones_are_null_rounds(
     tmp_path: Path, labels: list[str]
 ) -> None:
     path = save(tmp_path / "s.csv", ["a,y", *(f"x,{y}" for y in (labels * 500)[:2000])])
-    nulls = sum(block.nulls for block in read(path, MERCHANTS, user=None))
+    nulls = sum(block.null_rounds() for block in read(path, MERCHANTS, user=None))
     assert nulls == 2000 * sum(label not in ("0", "1") for label in labels) / len(labels)
 
 
@@ -711,7 +712,8 @@ def test_most_of_the_first_thousand_decide_whatever_the_size_of_a_block(
     good, bad = ["x,1"] * 500, ["x"] * 500
     late = ["x"] * 5000
     path = save(tmp_path / "s.csv", ["a,y", *bad, *good, *late])
-    assert sum(block.nulls for block in read(path, MERCHANTS, user=None, block_rows=size)) == 5500
+    blocks = read(path, MERCHANTS, user=None, block_rows=size)
+    assert sum(block.null_rounds() for block in blocks) == 5500
     path = save(tmp_path / "s.csv", ["a,y", *bad, "x", *good])
     assert "501 of the first 1000 rows" in refusal(path, block_rows=size)
 

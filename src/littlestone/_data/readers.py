@@ -244,7 +244,7 @@ def refuse_mostly_bad(name: str, unit: str, first: Sequence[RowSpan], schema: Sc
     rows = nulls = 0
     bad = list[BadRow]()
     for block in first:
-        found = block.nulls_before(CHECKED_ROWS - rows)
+        found = block.part(0, CHECKED_ROWS - rows).null_rounds()
         bad += block.bad[:found]
         nulls, rows = nulls + found, rows + len(block)
     checked = min(rows, CHECKED_ROWS)
@@ -298,7 +298,7 @@ def _named_label(cell: str) -> str:
 
 def refuse_bad_row(name: str, unit: str, block: RowSpan) -> None:
     """Refuse rows of a strict run of which one cannot be read."""
-    if block.nulls:
+    if block.null_rounds():
         bad = block.bad[0]
         raise BadStream(
             f"{name}: {unit} {bad.line}: {bad.sentence} (the stop of a strict run tells about that "

@@ -36,6 +36,7 @@ from littlestone._data.cells import (
     read_users,
 )
 from littlestone._data.rounds import NULL, BadRow, BadStream, Labels, Rounds, UserNumbers
+from littlestone._hypotheses.causes import OUTCOME
 from littlestone._hypotheses.cells import (
     Cells,
     Kind,
@@ -154,7 +155,9 @@ class Schema:
             faults[row] = why_unread(self.cls, row_of(columns, row))
         kept = sorted(faults)[:MOST_FAULTS_KEPT]
         bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
-        return Rounds(columns, labels, users, outcomes if self.normal else None, bad)
+        if self.normal:
+            columns[OUTCOME] = outcomes
+        return Rounds(columns, labels, users, bad)
 
     def read_columns(self, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Any]:
         """Read the columns of the class; cells that are not of their kind are faults."""
@@ -321,7 +324,9 @@ def read_rounds(
         _refuse_cell(column, wrong)
     labels[~readable] = NULL
     numbers = None if users is None else _read_users(users, labels, refuses)
-    return Rounds(batch, labels, numbers, outcomes if schema.normal else None)
+    if schema.normal:
+        batch = {**batch, OUTCOME: outcomes}
+    return Rounds(batch, labels, numbers)
 
 
 def read_parts(

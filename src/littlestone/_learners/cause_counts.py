@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from littlestone._classes.causes import Causes
-from littlestone._data.rounds import RoundBatch
+from littlestone._data.rounds import RowSpan
 from littlestone._hypotheses.causes import OUTCOME, any_of, cause_from_key, causes_of
 from littlestone._hypotheses.rows import value_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
@@ -103,7 +103,7 @@ class CauseCounts(EpochState):
         # In the first window nothing reads them.
         return (1, 1) if cost is None else (cost.denominator, cost.numerator)
 
-    def judge(self, part: RoundBatch, rule: Hypothesis) -> Judged:
+    def judge(self, part: RowSpan, rule: Hypothesis) -> Judged:
         """Match rounds with the published causes, wherever the rows are."""
         rows: Matched = part.apply(match, self.cls, self.causes)
         wrong = np.flatnonzero(rows.wrong)

@@ -14,25 +14,25 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.causes import Causes
-from littlestone._data.rounds import Numbers, UsableRounds
+from littlestone._data.rounds import Numbers, Rounds
 from littlestone._hypotheses.causes import Cause, match_counts, own_causes
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.epoch_rows import ColumnsOfRows, pattern_index
 from littlestone._privacy.causes import Counts
 
 
-def match(cls: Causes, rounds: UsableRounds, causes: Sequence[Cause]) -> "Matched":
+def match(cls: Causes, rounds: Rounds, causes: Sequence[Cause]) -> "Matched":
     """Match rounds with causes, and code those that none matches."""
     size, index, own = len(rounds.number), pattern_index(cls), None
     if causes and size:
-        counts, first = match_counts(causes, rounds.batch)
+        counts, first = match_counts(causes, rounds.columns)
         if cls.has_outcomes:
-            own = own_causes(causes, rounds.batch, counts)
+            own = own_causes(causes, rounds.columns, counts)
     else:
         counts, first = np.zeros(size, np.int8), np.full(size, -1, np.int8)
     unmatched = counts == 0
     negative, positive = unmatched & ~rounds.answers, unmatched & rounds.answers
-    rows = index.read(rounds.batch, negative.nonzero()[0], positive.nonzero()[0])
+    rows = index.read(rounds.columns, negative.nonzero()[0], positive.nonzero()[0])
     return Matched(rounds.number, rounds.answers, counts, first, rows, own)
 
 

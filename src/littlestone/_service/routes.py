@@ -590,8 +590,8 @@ async def rounds(
         body = await receive_body(request, limits, limits.body, service.receiving)
         arguments = body.data, body.form, service.schema, limits
         block = await parse_in(service.batch_threads, body.data, parse_block, *arguments)
-        if block.nulls and bad_rows == "refuse":
-            raise bad_rows_refusal(block.bad, block.nulls, len(block))
+        if (nulls := block.null_rounds()) and bad_rows == "refuse":
+            raise bad_rows_refusal(block.bad, nulls, len(block))
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.
         queued = service.writer.learn(block, idempotency_key, body.digest(bad_rows))
         receipt = request.state.receipt = await service.wait_for(queued)

@@ -191,7 +191,7 @@ def all_rows(rows: RowReader[Any], bad: list[BadRow]) -> Iterator[tuple[RowSpan,
 def note_bad_rows(bad: list[BadRow], block: RowSpan, known: int = 0) -> None:
     """Keep the first few rows that could not be read, for the data owner; not the first `known`."""
     # The reasons are those of the first null rounds, in their order.
-    new = block.bad[block.nulls_before(known) :] if known else block.bad
+    new = block.bad[block.part(0, known).null_rounds() :] if known else block.bad
     bad += new[: MOST_BAD_ROWS - len(bad)]
 
 
