@@ -9,6 +9,7 @@ from rich.table import Table
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import parse_spec
+from littlestone._data.rounds import Rounds
 from littlestone._learners.forest import Forest
 from littlestone._simulate.adversaries import ADVERSARIES
 from littlestone._simulate.games import marks
@@ -68,6 +69,6 @@ def least_share(cls: HypothesisClass, stream: Stream, leaves: int, trees: int, s
     least = 1.0
     for start, stop in pairwise([0, *marks(len(stream))]):
         part = stream.part(start, stop)
-        forest.learn(part.batch, part.answers, np.arange(start, stop))
+        forest.learn(Rounds(part.batch, part.answers, numbers=np.arange(start, stop)))
         least = min(least, max(forest.votes.values(), default=0) / trees)
     return least

@@ -232,7 +232,6 @@ SHAPES_OF_A_ROW = (
     "Chunk: bytes of a file",
     "Split: cells of its lines",
     "Rounds: columns, labels, users; null rounds keep their place",
-    "UsableRounds: rounds that are not null, with their numbers",
     "Matched: rounds with the causes that match them",
     "losses, and the cells of the evidence",
     "RoutedBatch: the rounds of a tree",

@@ -134,10 +134,10 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--negative VALUE"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
           "--positive", "lost"], "--positive conflicts with --negative"),
-        (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive", ">x"],
-         "no number follows >"),
-        (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive", ">6",
-          "--positive", "lost"], "either values or conditions"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive-if", ">x"],
+         "--positive-if '>x' is no condition on a number, such as '>60'"),
+        (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive-if", ">6",
+          "--positive", "lost"], "--positive conflicts with --positive-if"),
         (["learn", "e.csv", "--class", "points:version", "--label", "outcome", "--negative", "ok"],
          "--negative is for causes"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
@@ -180,13 +180,34 @@ def test_a_positive_value_may_be_named(folder: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["e.csv", "e.parquet"])
 def test_numbers_may_be_positive_from_a_bound_on(folder: Path, name: str) -> None:
     given = ("--class", SPEC, "--delta", "1e-7", "--json")
-    done = littlestone("learn", name, *given, "--label", "delay", "--positive", ">60",
+    done = littlestone("learn", name, *given, "--label", "delay", "--positive-if", ">60",
                        folder=folder)  # fmt: skip
     assert done.returncode == 0, done.stderr
     public = json.loads(done.stdout)["public"]
     assert public["rule"] == "version = '4.2.1'"
+    assert (public["label"], public["positive_if"]) == ("delay", [">60"])
     (entry,) = public["causes"]["evidence"]
     assert entry["low"] - 0.1 < RATE < entry["high"] + 0.1
+
+
+def test_a_positive_value_is_meant_letter_by_letter(tmp_path: Path) -> None:
+    """A column of income is >50K or not; one of readmissions is >30, <30 or NO."""
+    draw = np.random.default_rng(1)
+    positive, bad = draw.random(20_000), draw.random(20_000) < 0.2
+    rows = [
+        ("A" if b else "B", "<=50K" if y else ">50K", "NO" if y else ">30")
+        for b, y in zip(bad, positive > np.where(bad, 0.6, 0.02), strict=True)
+    ]
+    lines = ["job,income,readmitted", *map(",".join, rows)]
+    (tmp_path / "people.csv").write_text("\n".join(lines))
+    given = ("learn", "people.csv", "--class", "causes:job", "--epsilon", 4)
+    income = littlestone(*given, "--label", "income", "--positive", ">50K", folder=tmp_path)
+    assert "PUBLIC: income is '>50K' when job = 'A'" in income.stdout
+    assert "note" not in income.stderr
+    again = littlestone(*given, "--label", "readmitted", "--positive", ">30", folder=tmp_path)
+    assert "PUBLIC: readmitted is '>30' when job = 'A'" in again.stdout
+    assert "note: --positive '>30' is the text '>30' itself" in again.stderr
+    assert "say --positive-if '>30'" in again.stderr
 
 
 @pytest.mark.parametrize("name", ["e.csv", "e.jsonl", "e.parquet"])

@@ -125,8 +125,84 @@ def test_the_likeliest_label_comes_first() -> None:
     found = proposal("outcome", "status", "a")
     assert (found["label"], found["other_labels"]) == ("outcome", ["status"])
     assert "several values" in found["reasons"]["--label outcome"]
-    assert proposal("a", "b")["label"] is None
-    assert "LABEL" in proposal("a", "b")["command"]
+    guessed = proposal("a", "b")
+    assert guessed["label"] == "b"
+    assert "unsure: no name looks like that of a label" in guessed["reasons"]["--label b"]
+    assert proposal("a", "user_id")["label"] is None
+    assert "LABEL" in proposal("a", "user_id")["command"]
+
+
+# The columns of public tables, shortened, and which of them is the label.
+TABLES = {
+    "y": "age job default balance housing day month duration poutcome y",  # a bank's campaign
+    "income": "age workclass fnlwgt marital_status capital_gain sex income",  # adults
+    "left": "satisfaction_level average_montly_hours time_spend_company left sales salary",
+    "class": "class cap-shape odor habitat",  # mushrooms
+    "Survived": "PassengerId Survived Pclass Name Sex Age Ticket Fare",
+    "survived": "survived pclass sex class who alive",
+    "Churn": "customerID gender tenure PhoneService TotalCharges Churn",
+    "Outcome": "Pregnancies Glucose BMI Age Outcome",
+    "is_canceled": "hotel is_canceled lead_time meal reservation_status reservation_status_date",
+    "readmitted": "encounter_id patient_nbr race admission_type_id readmitted",
+    "click": "id click hour banner_pos device_id device_ip device_model",
+    "label": "duration service num_failed_logins serror_rate label",
+    "Exited": "RowNumber CustomerId Surname Geography EstimatedSalary Exited",
+    "diagnosis": "id diagnosis radius_mean",
+    "RainTomorrow": "Date Location RainToday RainTomorrow",
+}
+
+
+@pytest.mark.parametrize("label", TABLES)
+def test_the_labels_of_public_tables_are_found(label: str) -> None:
+    assert proposal(*TABLES[label].split())["label"] == label
+
+
+def test_persons_and_rows_are_no_causes_and_words_are() -> None:
+    left_out = {name for names in TABLES.values() for name in proposal(*names.split())["left_out"]}
+    ids = "PassengerId Name customerID encounter_id patient_nbr device_id device_ip RowNumber id"
+    assert set(ids.split()) < left_out
+    kept = proposal("salary", "age_group", "amount_band", "sha256", "trace_id", "failed")
+    assert kept["columns"] == ["salary", "age_group", "amount_band"]
+    assert kept["unsure"] == ["salary"]
+    assert "What holds numbers is better read by ranges: salary@" in kept["reasons"]["unsure"]
+    many = proposal(*(f"c{n}" for n in range(60)), "failed")
+    assert len(many["columns"]) == 40
+    assert "40 columns already" in many["left_out"]["c40"]
+
+
+def test_a_sample_that_is_public_is_looked_at(tmp_path: Path) -> None:
+    """The sample decides, and the file itself changes nothing, whatever its values are."""
+    draw = np.random.default_rng(1)
+    names = "shop;age;level;code;weight;serial;same;bought"
+    rows = [
+        f"{draw.choice(['A', 'B'])};{draw.integers(18, 90)};{draw.choice(['low', 'high'])};{n}x;"
+        f"{draw.random():.6f};{n};s;{draw.choice(['Yes', 'No', 'No'])}"
+        for n in range(400)
+    ]
+    (tmp_path / "public.csv").write_text("\n".join([names, *rows]))
+    printed = set()
+    for value in VALUES[:-1]:
+        (tmp_path / "f.csv").write_text(
+            "\n".join([names, *(";".join([value(n)] * 8) for n in range(9))])
+        )
+        done = littlestone("init", "f.csv", "--sample", "public.csv", "--json", folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+        printed.add(done.stdout)
+    found = json.loads(printed.pop())
+    assert not printed
+    assert found["label"] == "bought"
+    assert found["command"][6:10] == ["bought", "--positive", "Yes", "--epsilon"]
+    assert found["columns"] == ["shop", "age", "level", "weight"]
+    assert "," in found["class"]
+    assert "age@" in found["class"]
+    assert "weight@0.2" in found["class"]
+    assert set(found["left_out"]) == {"code", "serial", "same"}
+    parquet(tmp_path / "p.parquet", [["x"] * 6, ["y"] * 6])
+    typed = littlestone("init", "f.csv", "--sample", "p.parquet", folder=tmp_path)
+    assert "values of p.parquet, which you declared public" in typed.stdout
+    itself = littlestone("init", "f.csv", "--sample", "./f.csv", folder=tmp_path)
+    assert itself.returncode == 2
+    assert "A sample may be published: take another file" in itself.stderr
 
 
 def test_times_and_names_of_persons_are_no_causes() -> None:

@@ -28,6 +28,7 @@ from littlestone._data.kafka import read_messages
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import file_schema, read_rounds
 from littlestone._data.tables import rounds_of_table
+from littlestone._hypotheses.causes import OUTCOME
 from littlestone._hypotheses.cells import Kind, label, number_of, read_column
 from littlestone._hypotheses.rows import row_of
 from littlestone._hypotheses.values import key_of
@@ -239,8 +240,8 @@ def fingerprints(kind: str, rounds: Rounds) -> list[Any]:
         if number < 0:
             found.append(None)
             continue
-        outcome = rounds.outcomes[number - 1] if rounds.outcomes and number else number
         x: Any = row_of(rounds.columns, row)
+        outcome = x.get(OUTCOME, number) if number else number
         found.append((READ[kind](x["a"]), key_of(outcome), user))
     return found
 

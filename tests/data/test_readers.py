@@ -57,8 +57,8 @@ def read(path: str | Path, cls: ls.HypothesisClass = CLS, **options: Any) -> lis
     assert rows.length in (None, sum(map(len, blocks)))
     size = options.get("block_rows", 65536)
     assert all(len(block) == size for block in blocks[:-1])
-    assert all(block.nulls == (block.labels == -1).sum() for block in blocks)
-    assert all(len(block.bad) == min(block.nulls, 100) for block in blocks)
+    assert all(block.null_rounds() == (block.labels == -1).sum() for block in blocks)
+    assert all(len(block.bad) == min(block.null_rounds(), 100) for block in blocks)
     return blocks
 
 
@@ -413,7 +413,7 @@ def test_a_bad_row_is_told_by_the_line_where_it_begins(tmp_path: Path) -> None:
         ('{"a": [1], "n": 1, "t": 1, "y": 1, "u": 1}', "column 'a': [1] is not a plain value"),
         ('{"a": 1, "n": [1], "t": 1, "y": 1, "u": 1}', "column 'n': [1] is not a number"),
         ('{"a": 1, "n": "1a", "t": 1, "y": 1, "u": 1}', "column 'n': '1a' is not a number"),
-        ('{"a": 1, "n": 1, "t": null, "y": 1, "u": 1}', "column 't': None is not 0, 1, true"),
+        ('{"a": 1, "n": 1, "t": null, "y": 1, "u": 1}', "column 't' is empty"),
         ('{"a": 1, "n": 1, "t": 1, "y": {}, "u": 1}', "column 'y': {} is not 0, 1, true or false"),
         ('{"a": 1, "n": 1, "t": 1, "y": 1, "u": null}', "column 'u': None does not name a user"),
         ("[1]", "[1] is not an object of JSON"),
@@ -439,7 +439,7 @@ def test_the_user_of_a_null_round_is_kept(tmp_path: Path) -> None:
     assert block.labels.tolist() == [-1, 1, 1, -1, -1, 1, 1]
     assert block.bad == (
         (2, "column 'y': 'perhaps' is not 0, 1, true or false"),
-        (5, "column 'u': '' does not name a user"),
+        (5, "column 'u' is empty"),
         (6, "1 cells where line 1 has 3"),
     )
 
@@ -532,6 +532,37 @@ def test_a_file_of_the_wrong_shape_gets_a_sentence(
     said = refusal(path)
     assert said.startswith(f"{path}: ")
     assert sentence in said
+
+
+@pytest.mark.parametrize(
+    ("labels", "option"),
+    [
+        (["no", "yes"], "--positive yes."),
+        (["No", "Yes"], "--positive Yes."),
+        (["N", "Y"], "--positive Y."),
+        (["f", "t"], "--positive t."),
+        (["1", "2", "1", "1"], "--positive 2, or --positive 1."),
+        (["ok", "lost"], "If the labels have other values, say which of them are positive"),
+        ([*["0"] * 18, "unsure"], "--positive VALUE"),
+    ],
+)
+def test_labels_that_nobody_explained_are_refused(
+    tmp_path: Path, labels: list[str], option: str
+) -> None:
+    """More than 5 % of the labels say something else than 0 and 1: nothing is spent on guesses."""
+    path = save(tmp_path / "s.csv", ["a,y", *(f"x,{y}" for y in (labels * 500)[:2000])])
+    assert option in refusal(path)
+    blocks = read(path, MERCHANTS, user=None, positive=["1"])
+    assert not any(block.null_rounds() for block in blocks)
+
+
+@pytest.mark.parametrize("labels", [[*["0"] * 19, "unsure"], ["0", "", "1", "NA"]])
+def test_a_few_odd_labels_and_missing_ones_are_null_rounds(
+    tmp_path: Path, labels: list[str]
+) -> None:
+    path = save(tmp_path / "s.csv", ["a,y", *(f"x,{y}" for y in (labels * 500)[:2000])])
+    nulls = sum(block.null_rounds() for block in read(path, MERCHANTS, user=None))
+    assert nulls == 2000 * sum(label not in ("0", "1") for label in labels) / len(labels)
 
 
 @pytest.mark.parametrize(
@@ -678,11 +709,12 @@ def test_formats_by_name_and_by_word(tmp_path: Path) -> None:
 def test_most_of_the_first_thousand_decide_whatever_the_size_of_a_block(
     tmp_path: Path, size: int
 ) -> None:
-    good, bad = ["x,1"] * 500, ["x,?"] * 500
-    late = ["x,?"] * 5000
+    good, bad = ["x,1"] * 500, ["x"] * 500
+    late = ["x"] * 5000
     path = save(tmp_path / "s.csv", ["a,y", *bad, *good, *late])
-    assert sum(block.nulls for block in read(path, MERCHANTS, user=None, block_rows=size)) == 5500
-    path = save(tmp_path / "s.csv", ["a,y", *bad, "x,?", *good])
+    blocks = read(path, MERCHANTS, user=None, block_rows=size)
+    assert sum(block.null_rounds() for block in blocks) == 5500
+    path = save(tmp_path / "s.csv", ["a,y", *bad, "x", *good])
     assert "501 of the first 1000 rows" in refusal(path, block_rows=size)
 
 

@@ -13,6 +13,8 @@ from unittest import mock
 
 import duckdb
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.fs
@@ -25,7 +27,9 @@ from littlestone._data import locations
 from littlestone._data.locations import locate
 from littlestone._data.readers import format_of, open_rows, read_header
 from littlestone._data.rounds import BadStream, Rounds, Start
+from littlestone._data.schema import read_rounds
 from littlestone._hypotheses.rows import row_of
+from littlestone._hypotheses.values import key_of
 from littlestone._learners.base import PrivateLearner
 
 CLS = ls.Causes(["version", "day"])
@@ -460,8 +464,33 @@ def test_a_label_by_name_is_refused_where_the_class_would_read_it() -> None:
 def test_numbers_of_duckdb_are_refused_where_text_is_read() -> None:
     learner = ls.DPSOA(ls.Points("number"), 1, 1e-6, 100)
     table = events(10)
-    with pytest.raises(ls.BadExample, match="convert the column to text"):
+    with pytest.raises(ls.BadExample, match="convert the column: "):
         learner.learn_many(relation(table, "SELECT * FROM rows ORDER BY number"), "failed")
     query = "SELECT number::VARCHAR AS number, failed FROM rows ORDER BY rows.number"
     learner.learn_many(relation(table, query), "failed")
     assert learner.rounds == 10
+
+
+def test_whole_numbers_of_a_file_are_its_text_once_their_column_is_converted(
+    tmp_path: Path,
+) -> None:
+    """A table in memory does not say who gave it its types: each library is told what to call."""
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"shop": pa.array([7, None, 12], pa.int64()), "failed": [1, 0, 1]})
+    pq.write_table(table, path)
+    shops = ls.Points("shop")
+    with open_rows(path, shops, label="failed") as rows:
+        (expected,) = ([key_of(cell) for cell in block.columns["shop"]] for block in rows)
+    query = f"SELECT shop, CAST(shop AS VARCHAR) AS text FROM '{path}'"
+    selected = relation(table, query).to_arrow_table()
+    frame, columns = pd.read_parquet(path, dtype_backend="numpy_nullable"), pl.read_parquet(path)
+    for library, held, text in [
+        ("pandas", frame[["shop"]], frame["shop"].astype("string")),
+        ("polars", columns, columns.with_columns(pl.col("shop").cast(pl.String))["shop"]),
+        ("pyarrow", table, table["shop"].cast("string")),
+        ("all_varchar", selected, selected["text"]),
+    ]:
+        with pytest.raises(ls.BadExample, match=rf"column 'shop': .*{library}.*convert the column"):
+            read_rounds(shops, held, [1, 0, 1])
+        block = read_rounds(shops, {"shop": text}, [1, 0, 1])
+        assert [key_of(cell) for cell in block.columns["shop"]] == expected

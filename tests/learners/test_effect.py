@@ -11,7 +11,7 @@ import pytest
 import littlestone as ls
 from effort import scaled
 from littlestone._audit.gates import CauseGate, CauseWorld, cause_of
-from littlestone._data.rounds import UsableRounds
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.causes import OUTCOME, cause_from_key
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import NEVER
@@ -64,8 +64,7 @@ def test_a_batch_does_what_its_rows_do(seed: int, outcomes: bool) -> None:
     told = [{**x, OUTCOME: None if y == "ok" else y} for x, y in zip(rows, labels, strict=True)]
     batch = as_batch(told if outcomes else rows, counts.kinds())
     answers = np.array([label > NORMAL for _, label in coded])
-    number = np.arange(len(rows))
-    judged = counts.judge(UsableRounds(batch, answers, number, number), NEVER)
+    judged = counts.judge(Rounds(batch, answers), NEVER)
     losses = np.zeros(len(rows), dtype=int)
     losses[judged.wrong] = judged.losses
     assert losses.tolist() == [one.loss for one in effects]

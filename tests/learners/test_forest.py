@@ -15,6 +15,7 @@ import naive
 from classes import CASES, targets
 from effort import scaled
 from littlestone._data.cells import user_address
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.rows import as_batch
 from littlestone._learners.forest import Forest
 from littlestone._learners.tree import Purpose, RoutedBatch, below, random_bits
@@ -44,8 +45,8 @@ def fast_votes(forest: Forest, stream: Stream, size: int, first: int = 0) -> Ite
     for at in range(0, len(stream), size):
         part = stream[at : at + size]
         rows = as_batch([x for x, _ in part])
-        routes = np.arange(first + at, first + at + len(part))
-        forest.learn(rows, np.array([y for _, y in part]), routes)
+        numbers = np.arange(first + at, first + at + len(part))
+        forest.learn(Rounds(rows, np.array([y for _, y in part]), numbers=numbers))
         votes: Votes = forest.standing
         assert votes == [tree.vote for tree in forest.trees.values()]
         assert forest.votes == Counter(vote for vote in votes if vote is not None)
@@ -164,7 +165,8 @@ def test_one_replaced_user_changes_one_vote(
     for world in (rows, swapped):
         forest, votes = Forest(ls.Sets(2), MIXED, 3), []
         for who, x, y in world:
-            forest.learn(as_batch([x]), np.array([y]), np.array([user_address(b"%d" % who)]))
+            users = np.array([user_address(b"%d" % who)], np.uint64)
+            forest.learn(Rounds(as_batch([x]), np.array([y]), users))
             votes.append([tree.vote for tree in forest.trees.values()])
         worlds.append(votes)
     assert not rows or most_changed(*worlds) <= 1

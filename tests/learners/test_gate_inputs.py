@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import littlestone as ls
 from classes import CASES
 from effort import scaled
-from littlestone._data.rounds import Rounds, UsableRounds
+from littlestone._data.rounds import Rounds
 from littlestone._learners.forest import Forest
 from littlestone.paper import PaperDPSOA, PaperPlan
 
@@ -468,16 +468,16 @@ def cap_ignored(learner: Any) -> None:
 numbered = Rounds.numbered
 
 
-def routed_by_round(block: Rounds, first: int, within: Any = None) -> UsableRounds:
+def routed_by_round(block: Rounds, first: int, within: Any = None) -> Rounds:
     """User mode, and each round goes its own way."""
     rounds = numbered(block, first, within)
-    return rounds._replace(route=rounds.number)
+    return replace(rounds, users=rounds.number)
 
 
-def routed_by_place(block: Rounds, first: int, within: Any = None) -> UsableRounds:
+def routed_by_place(block: Rounds, first: int, within: Any = None) -> Rounds:
     """A null round shifts the routes of the rounds after it."""
     rounds = numbered(block, first, within)
-    return rounds._replace(route=np.arange(first, first + len(rounds.number)))
+    return replace(rounds, users=np.arange(first, first + len(rounds), dtype=np.uint64))
 
 
 def breaks(setting: Setting, per_user: bool, number: int) -> bool:

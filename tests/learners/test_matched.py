@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from events import CAUSES, OUTCOMES, columns
 
-from littlestone._data.rounds import UsableRounds
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._learners.known import KnownKeys
 from littlestone._learners.matched import Asked, Matched, match
@@ -23,7 +23,7 @@ def test_parts_of_matched_rounds_are_the_matched_parts() -> None:
     answers = np.array([value == "1" for value in table["failed"]])
     number = np.arange(0, 800, 2) + 100
     batch[OUTCOME] = np.array(table["outcome"], dtype=object)
-    rounds = UsableRounds(batch, answers, number, number)
+    rounds = Rounds(batch, answers, numbers=number)
     two = (Cause((Condition("version", "4.2.1"),)), Cause((Condition("country", "NO"),)))
     named = (replace(two[0], outcome="slow"), replace(two[1], outcome="lost"))
     draw = np.random.default_rng(1)

@@ -19,7 +19,7 @@ import littlestone as ls
 from classes import CASES
 from littlestone._classes.base import VersionSpace, check_row, kinds_of
 from littlestone._data.readers import open_rows
-from littlestone._data.rounds import NULL
+from littlestone._data.rounds import NULL, Rounds
 from littlestone._data.schema import read_rounds
 from littlestone._hypotheses.cells import passes
 from littlestone._hypotheses.rows import as_batch, part_of, row_of, value_of
@@ -160,7 +160,7 @@ def test_where_a_class_raises_one_row_still_moves_one_vote(function: str) -> Non
         votes = []
         for stream in (rows, [*rows[:at], other, *rows[at + 1 :]]):
             forest = Forest(cls, [4, 2, 1, 4, 2, 8], seed)
-            forest.learn(as_batch(stream), answers, np.arange(9))
+            forest.learn(Rounds(as_batch(stream), answers))
             votes.append(forest.standing)
         changed = sum(one != two for one, two in zip(*votes, strict=True))
         assert changed <= 1

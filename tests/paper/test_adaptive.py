@@ -13,6 +13,7 @@ import littlestone as ls
 from classes import CASES, targets
 from effort import scaled
 from littlestone._classes.base import HypothesisClass, VersionSpace, distinguishing_example
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import one_of
 from littlestone._learners.tree import Purpose, below, random_bits
@@ -55,7 +56,8 @@ def test_all_trees_at_once_are_the_trees_one_by_one(name: str) -> None:
         for start, length in pairwise((0, 1, 20, 21, 60)):
             part = stream[start:length]
             answers = np.array([y for _, y in part])
-            prefix.learn(as_batch([x for x, _ in part]), answers, np.arange(start, length))
+            numbers = np.arange(start, length)
+            prefix.learn(Rounds(as_batch([x for x, _ in part]), answers, numbers=numbers))
             prefix.ballot(length)
             bits = random_bits(seed, Purpose.TREE, length, np.arange(length))
             routes = np.asarray(below(TREES, bits)).tolist()
@@ -72,7 +74,7 @@ def test_a_replaced_round_moves_one_vote_of_each_ballot(name: str) -> None:
             prefix = Prefix(cls, TREES, seed=3)
             shown = [*stream[:place], row, *stream[place + 1 :]]
             batch = as_batch([x for x, _ in shown])
-            prefix.learn(batch, np.array([y for _, y in shown]), np.arange(30))
+            prefix.learn(Rounds(batch, np.array([y for _, y in shown])))
             ballots.append([Counter(prefix.ballot(planted)) for planted in range(4)])
         for one, other in zip(*ballots, strict=True):
             assert (one - other).total() <= 1
@@ -104,7 +106,7 @@ def test_states_that_are_equal_and_of_different_types_are_not_one() -> None:
     values = np.empty(3, dtype=object)
     values[:] = [1, True, 1.0]
     prefix = Prefix(LastMistake(), 60, seed=1)
-    prefix.learn(values, np.ones(3, dtype=bool), np.arange(3))
+    prefix.learn(Rounds(values, np.ones(3, dtype=bool)))
     prefix.ballot(0)
     assert set(prefix.votes) == {one_of([]), *(one_of([x]) for x in (1, True, 1.0))}
     assert len(prefix.votes) == 4
@@ -136,7 +138,7 @@ def test_fresh_forests_have_random_bits_of_their_own() -> None:
     ballots = {}
     for fresh in (True, False):
         prefix = Prefix(ls.Points(), 20, seed=3, fresh=fresh)
-        prefix.learn(np.array([7] * 15), np.ones(15, dtype=bool), np.arange(15))
+        prefix.learn(Rounds(np.array([7] * 15), np.ones(15, dtype=bool)))
         ballots[fresh] = {tuple(sorted(prefix.ballot(n).values())) for n in range(30)}
     assert len(ballots[True]) > 1 == len(ballots[False])
 

@@ -11,6 +11,7 @@ from killed import forked
 from effort import scaled
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import user_numbers
+from littlestone._hypotheses.causes import OUTCOME
 from littlestone._learners.causes import PrivateCauses
 from littlestone._privacy.testing import SeededNoise
 from littlestone._store.request import LearnRequest, choose_learner
@@ -41,12 +42,11 @@ def rows(users: bool, outcomes: bool = False) -> Rounds:
     labels = (draw.random(ROUNDS) < np.where(culprit, 0.7, 0.02)).astype(np.int32)
     labels[5::37] = -1
     names = draw.choice([f"user {n}" for n in range(ROUNDS // 2)], ROUNDS).astype(object)
-    told = np.where(labels == 1, np.where(a == "p", "lost", "slow"), "0").astype(object)
+    told = np.where(a == "p", "lost", "slow").astype(object)
+    told[labels != 1] = None
     numbers = user_numbers(names) if users else None
     columns = {"a": a, "b": b, "age": age}
-    if not outcomes:
-        return Rounds(columns, labels, numbers)
-    return Rounds(columns, np.where(told == "slow", 2 * labels, labels), numbers, ("lost", "slow"))
+    return Rounds(columns | ({OUTCOME: told} if outcomes else {}), labels, numbers)
 
 
 def rows_for(asked: LearnRequest) -> Rounds:

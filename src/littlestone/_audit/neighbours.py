@@ -28,6 +28,7 @@ import numpy.typing as npt
 from littlestone._audit.audit import NULL, Neighbours, Row, critical_votes, separation
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes, Ranges
+from littlestone._data.rounds import Rounds
 from littlestone._data.schema import user_numbers
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
@@ -161,7 +162,7 @@ def _learn_rounds(forest: Forest, plan: Plan, rows: Sequence[Row], start: int = 
     labelled = [(number, x, y) for number, (x, y) in enumerate(rows, start) if y is not None]
     if labelled:
         numbers, xs, ys = map(list, zip(*labelled, strict=True))
-        forest.learn(as_batch(xs), np.array(ys), _user_routes(plan, numbers))
+        forest.learn(Rounds(as_batch(xs), np.array(ys), _user_routes(plan, numbers)))
 
 
 def _user_routes(plan: Plan, numbers: list[int]) -> Routes:
@@ -288,7 +289,7 @@ def _mistakes(plan: ExpertsPlan) -> int:
 def _mistakes_of(counted: MistakeCounts, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
     xs, ys = map(list, zip(*rows, strict=True))
     counted.restart(counted.rule(0))
-    counted.learn(as_batch(xs), np.array(ys), np.arange(len(rows)))
+    counted.learn(Rounds(as_batch(xs), np.array(ys)))
     return counted.mistakes.copy()
 
 

@@ -39,6 +39,7 @@ from littlestone._data.readers import (
     open_rows,
 )
 from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
+from littlestone._data.schema import literal_note
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.dpsoa import DPSOA
 from littlestone._learners.plan_table import PlanTable, delta_warning
@@ -260,7 +261,7 @@ def _learn_rows(
     """Learn what is new in a file, and publish each release before the next row is read."""
     task, run, learner, notes = outcome.task, outcome.run, outcome.learner, outcome.notes
     plan, vacuous = learner.plan, vacuous_note(learner.plan)
-    notes += vacuous
+    notes += vacuous + literal_note(task.positive)
     outcome.unit = rows.unit
     # Other learners with a delta warn of it themselves.
     if isinstance(plan, CausesPlan) and (warning := delta_warning(plan.delta, plan.horizon)):
@@ -372,6 +373,7 @@ def rows_of(
             user=task.user,
             strict=task.strict,
             positive=task.positive,
+            positive_if=task.positive_if,
         )
     return open_rows(
         task.source,
@@ -384,6 +386,7 @@ def rows_of(
         encoding=task.encoding,
         growing=stored and not task.complete,
         positive=task.positive,
+        positive_if=task.positive_if,
         follow=stop if task.follow else None,
     )
 

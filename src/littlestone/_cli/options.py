@@ -102,7 +102,7 @@ BUDGET_AND_UNIT = (
     "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "baseline",
     "learner",
 )  # fmt: skip
-LABELS = ("spec", "label", "positive", "negative")
+LABELS = ("spec", "label", "positive", "positive_if", "negative")
 # An option for each field of a request.
 OPTIONS: Mapping[str, Parameter] = {
     "spec": option(
@@ -111,9 +111,16 @@ OPTIONS: Mapping[str, Parameter] = {
     "label": option(str | None, "The column of 0 and 1, or true and false.", metavar="COLUMN"),
     "positive": option(
         list[str] | None,
-        "A value of --label that is positive, if it has others than 0 and 1; or a condition on its "
-        "numbers, such as '>60'. Can be repeated.",
+        "A value of --label that is positive, if it has others than 0 and 1: yes, or '>50K', as it "
+        "is written. Can be repeated.",
         metavar="VALUE",
+    ),
+    "positive_if": option(
+        list[str] | None,
+        "Of a --label of numbers: a condition under which one is positive, such as '>60'. Can be "
+        "repeated: one that holds is enough.",
+        "--positive-if",
+        metavar="CONDITION",
     ),
     "negative": option(
         list[str] | None,
@@ -174,10 +181,10 @@ OPTIONS: Mapping[str, Parameter] = {
 
 def request_of(said: Mapping[str, Any], context: typer.Context) -> "LearnRequest":
     """Return the request that options make; what is left out has its default."""
-    from littlestone._store.request import LearnRequest
+    from littlestone._store.request import LABEL_LISTS, LearnRequest
 
     read = {name: value for name, value in said.items() if value is not None}
-    for name in ("positive", "negative"):
+    for name in LABEL_LISTS:
         read[name] = tuple(read.get(name, ()))
     read["min_rate"] = read_min_rate(said["min_rate"])
     usual = {"spec": "", "label": "", "given": given(context)}

@@ -191,6 +191,11 @@ _verb(
     "littlestone init events.csv",
     file=argument(str, "CSV, TSV, JSON lines, Parquet or Arrow; a folder of the last two; a URI."),
     label=option(str | None, "The column of labels; else it is guessed by name.", metavar="COLUMN"),
+    sample=option(
+        str | None,
+        "A table of the same columns that may be published: its values are looked at.",
+        metavar="FILE",
+    ),
     horizon=option(int | None, "Rounds to plan for, if more rows will come."),
     format_=FORMAT,
     delimiter=DELIMITER,

@@ -15,7 +15,7 @@ from littlestone._data.rounds import NULL, Labels, UserNumbers
 from littlestone._hypotheses.cells import Cells, Kind, ReadColumn, is_text, passes, read_column
 from littlestone._hypotheses.cells import flat_type as flat_type
 from littlestone._hypotheses.cells import quoted as quoted
-from littlestone._hypotheses.columns import Column
+from littlestone._hypotheses.columns import Column, objects
 from littlestone._hypotheses.values import Mask, Plain, key_of
 from littlestone.errors import BadExample
 
@@ -53,25 +53,23 @@ def _is_utf8(text: str) -> bool:
 
 def read_labels(
     column: Column, read: Callable[[Any], Plain]
-) -> tuple[Labels, tuple[Plain, ...], dict[int, BadExample]]:
+) -> tuple[Labels, Column, dict[int, BadExample]]:
     """Read labels by a function of one: return them, outcomes, and what is wrong with which code.
 
     The function returns a truth value, or an outcome that is None for a normal label.
     """
-    numbers = np.full(len(column.values), NULL, dtype=np.int32)
-    outcomes: dict[Plain, int] = {}
+    outcomes: list[Plain] = []
     wrong: dict[int, BadExample] = {}
     for code, cell in enumerate(column.values.tolist()):
         try:
-            found = read(cell)
+            outcomes.append(read(cell))
         except BadExample as error:
+            outcomes.append(None)
             wrong[code] = error
-            continue
-        if found is None or found is True or found is False:
-            numbers[code] = bool(found)
-        else:
-            numbers[code] = outcomes.setdefault(found, len(outcomes) + 1)
-    return numbers[column.codes], tuple(outcomes), wrong
+    positive = (outcome is not None and outcome is not False for outcome in outcomes)
+    labels = np.fromiter(positive, np.int32, len(outcomes))
+    labels[list(wrong)] = NULL
+    return labels[column.codes], Column(objects(outcomes), column.codes), wrong
 
 
 # The number of nobody: a round without a user is a null round.

@@ -2,8 +2,9 @@
 
 A fault in the *shape* of a file (no such column, another format) stops it before anything is
 learned. A fault in a *row* makes it a null round, which keeps its place (`Schema.read`). One check
-of the shape depends on rows: when more than half of the first thousand cannot be read, the file is
-refused. Near that edge a single row decides, and that decision is outside the guarantee.
+of the shape depends on rows: the file is refused when more than half of the first thousand cannot be
+read, or when more than 5 % of them have a label that is neither 0 nor 1, nor missing, and nobody said
+what it means. Near that edge a single row decides, and that decision is outside the guarantee.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
+from littlestone._classes.sets import Points
 from littlestone._data.cells import WRONG
 from littlestone._data.formats import (
     JSON_ARRAY,
@@ -29,6 +31,7 @@ from littlestone._data.formats import (
 from littlestone._data.locations import Location, is_uri, locate
 from littlestone._data.rounds import (
     LARGEST_BLOCK,
+    BadRow,
     BadStream,
     BlockSize,
     Rounds,
@@ -57,7 +60,8 @@ from littlestone._data.text import (
     is_regular,
     refuse_to_follow,
 )
-from littlestone._hypotheses.cells import Kind
+from littlestone._hypotheses.cells import Kind, coded
+from littlestone._hypotheses.columns import Column
 
 UNFINISHED = (
     "its last lines may still be written (a line without a line feed, or a quote that is not "
@@ -69,9 +73,14 @@ OTHER_LABELS = (
     "more often; all others are negative then"
 )
 OTHER_QUANTITY = (
-    ". If they are a quantity, say from where on they are positive: --positive '>60', with a bound "
-    "that you know beforehand"
+    ". If they are a quantity, say from where on they are positive: --positive-if '>60', with a "
+    "bound that you know beforehand"
 )
+# Of two labels that often go together the positive one, by the other.
+PAIRS = {"no": "yes", "n": "y", "f": "t", "off": "on", "-1": "1", "negative": "positive"}
+NAMED_LABEL = "Say which label is positive: --positive {}. All others are negative then"
+# More labels than these cannot be read, and the file is refused: a share of the rows, and a number.
+_UNREAD_LABELS = 0.05, 5
 OTHER_OUTCOMES = (
     ". Or, in learn and serve, say which are normal: --negative VALUE, once or more often; then "
     "each other value is an outcome, and a cause says which outcome it is of"
@@ -231,15 +240,21 @@ class RowReader(Generic[SpanT]):
 
 
 def refuse_mostly_bad(name: str, unit: str, first: Sequence[RowSpan], schema: Schema) -> None:
-    """Refuse a source when most of its first rows cannot be read."""
+    """Refuse a source when most of its first rows cannot be read, or many of their labels."""
     rows = nulls = 0
+    bad = list[BadRow]()
     for block in first:
-        nulls += block.nulls_before(CHECKED_ROWS - rows)
-        rows += len(block)
+        found = block.part(0, CHECKED_ROWS - rows).null_rounds()
+        bad += block.bad[:found]
+        nulls, rows = nulls + found, rows + len(block)
     checked = min(rows, CHECKED_ROWS)
-    if 2 * nulls <= checked:
+    labels = [row for row in bad if row.sentence.startswith(f"column {schema.label!r}: ")]
+    share, number = _UNREAD_LABELS
+    if len(labels) > max(share * checked, number):
+        bad = labels
+    elif 2 * nulls <= checked:
         return
-    bad = [row for block in first for row in block.bad][:_QUOTED_FAULTS]
+    bad = bad[:_QUOTED_FAULTS]
     advice = _advice([row.sentence for row in bad], unit, schema)
     # One value is enough to see what is wrong; the others are the data owner's.
     quoted = "; ".join(f"{unit} {row.line}: {row.sentence}" for row in bad[: 1 if advice else None])
@@ -258,19 +273,32 @@ def _advice(faults: list[str], unit: str, schema: Schema) -> str:
     # Bytes that are not UTF-8 are quoted as lone surrogates.
     if all(fault.endswith(WRONG["value"]) and "\\udc" in fault for fault in faults):
         return OTHER_ENCODING
-    of_label = all(f"column {schema.label!r}: " in fault for fault in faults)
-    if of_label and not schema.named_labels:
+    start = f"column {schema.label!r}: "
+    if all(fault.startswith(start) for fault in faults) and not schema.named_labels:
         outcomes = OTHER_OUTCOMES if isinstance(schema.cls, Causes) else ""
-        return f"{OTHER_LABELS}{outcomes}{OTHER_QUANTITY}"
+        cell = faults[0].removeprefix(start).removesuffix(f" {WRONG['truth']}").strip("'")
+        return _named_label(cell) or f"{OTHER_LABELS}{outcomes}{OTHER_QUANTITY}"
     for kind, sentence in OTHER_KIND.items():
         if all(fault.endswith(WRONG[kind]) for fault in faults):
             return sentence
     return ""
 
 
+def _named_label(cell: str) -> str:
+    """Return which option to give for a label of a usual pair; nothing for any other."""
+    word = cell.lower()
+    if word == "2":
+        return NAMED_LABEL.format("2, or --positive 1")
+    positive = word if word in PAIRS.values() else PAIRS.get(word)
+    if positive is None:
+        return ""
+    spelt = positive.upper() if cell.isupper() else positive
+    return NAMED_LABEL.format(spelt.capitalize() if cell.istitle() else spelt)
+
+
 def refuse_bad_row(name: str, unit: str, block: RowSpan) -> None:
     """Refuse rows of a strict run of which one cannot be read."""
-    if block.nulls:
+    if block.null_rounds():
         bad = block.bad[0]
         raise BadStream(
             f"{name}: {unit} {bad.line}: {bad.sentence} (the stop of a strict run tells about that "
@@ -291,6 +319,7 @@ def open_rows(
     encoding: str | None = None,
     growing: bool = False,
     positive: Sequence[str] = (),
+    positive_if: Sequence[str] = (),
     follow: Event | None = None,
 ) -> RowReader[Rounds]:
     """Open a file of labelled rows.
@@ -320,7 +349,9 @@ def open_rows(
         Whether a text file may still be written to: then a last line without a line feed is no row
         yet.
     positive
-        The values of the label that are positive, or conditions on its numbers such as ">60".
+        The values of the label that are positive, as they are written.
+    positive_if
+        Conditions under which a number is a positive label, such as ">60".
     follow
         Wait for further rows of a text file until this is set.
 
@@ -343,7 +374,7 @@ def open_rows(
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    schema = file_schema(cls, label, user, positive)
+    schema = file_schema(cls, label, user, positive, positive_if)
     form = format_of(str(path), name, format)
     lines = line_format(name, form, delimiter, encoding)
     source = _open_source(str(path), name, schema, lines or form, growing, follow)
@@ -432,6 +463,36 @@ class Header(NamedTuple):
     types: Mapping[str, ColumnType] | None
     rows: int | None
     source: str
+
+
+# The most rows of a sample that are read.
+_SAMPLE_ROWS = 10_000
+_SAMPLE_KINDS: dict[str, Kind] = {"number": "number", "truth value": "truth"}
+
+
+def read_sample(
+    path: str,
+    format: str | None = None,  # noqa: A002
+    delimiter: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, Column]:
+    """Read the first rows of a file that may be published: every column that has a name of its own."""
+    header, form = read_header(path, format, delimiter, encoding), format_of(path, path, format)
+    types: Mapping[str, str] = header.types or {}
+    kinds: dict[str, Kind] = {
+        name: _SAMPLE_KINDS.get(types.get(name, ""), "value")
+        for name in header.names
+        if name and header.names.count(name) == 1 and types.get(name) not in ("time", "other")
+    }
+    if not kinds:
+        raise BadStream(f"{path}: no column of the sample can be read")
+    # Which of them is called the label does not matter: labels are not looked at.
+    schema = Schema(Points(next(iter(kinds))), kinds, next(iter(kinds)), None)
+    lines = line_format(path, form, delimiter, encoding)
+    source = _open_source(path, path, schema, lines or form, growing=False, follow=None)
+    for block, _ in source.blocks(lambda row: _SAMPLE_ROWS):
+        return {name: coded(block.columns[name]) for name in kinds}
+    raise BadStream(f"{path}: there are no rows in the sample")
 
 
 def read_header(

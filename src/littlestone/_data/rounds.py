@@ -7,7 +7,7 @@ and so is how many are.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass
-from littlestone._hypotheses.causes import OUTCOME
-from littlestone._hypotheses.columns import Column, objects
+from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rows import Batch, part_of
-from littlestone._hypotheses.values import Mask, Plain
+from littlestone._hypotheses.values import Mask
 from littlestone.errors import LittlestoneError
 
 # The CRC-32 of each column of some rows, and how many bytes it covers.
@@ -62,54 +61,6 @@ def block_size(row: int, largest: int = LARGEST_BLOCK) -> int:
     return min(max(FIRST_BLOCK, row), largest)
 
 
-class RoundBatch(Protocol):
-    """Specify consecutive rounds that have an example, local or remote."""
-
-    def between(self, start: int, stop: int) -> "RoundBatch":
-        """Return the rounds from `start` up to `stop`."""
-
-    def update(self, state: Any) -> None:
-        """Let `state` learn the rounds."""
-
-    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
-        """Return `function(cls, rounds, published)`, computed where the rows are."""
-
-
-class UsableRounds(NamedTuple):
-    """Hold rounds in this process."""
-
-    batch: Batch
-    answers: Mask
-    number: Numbers
-    route: Numbers
-
-    @property
-    def size(self) -> int:
-        """Return the number of rounds."""
-        return len(self.number)
-
-    def between(self, start: int, stop: int) -> "UsableRounds":
-        """Return the rounds from `start` up to `stop`."""
-        # Null rounds are left out, so numbers have gaps: search, do not subtract.
-        first, last = self.number.searchsorted((start, stop)).tolist()
-        whole = first == 0 and last == len(self.number)
-        return self if whole else self.taken(slice(first, last))
-
-    def update(self, state: Any) -> None:
-        """Let `state` learn the rounds."""
-        state.learn(self.batch, self.answers, self.route)
-
-    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
-        """Implement `RoundBatch.apply`."""
-        return function(cls, self, published)
-
-    def taken(self, part: Any) -> "UsableRounds":
-        """Return some of the rows, by a mask, their places or a slice."""
-        return UsableRounds(
-            part_of(self.batch, part), self.answers[part], self.number[part], self.route[part]
-        )
-
-
 class RowSpan(Protocol):
     """Specify consecutive rows, local or remote: what a learner learns and a store counts."""
 
@@ -120,24 +71,23 @@ class RowSpan(Protocol):
         """Return whether each row has a user."""
 
     def routes(self) -> Numbers:
-        """Return the number of each row's user, which is public."""
+        """Return what routes each row to its tree: the number of its user, or its own. Public."""
 
-    def numbered(self, first: int, within: Mask | None = None) -> RoundBatch:
+    def numbered(self, first: int, within: Mask | None = None) -> "RowSpan":
         """Return the rounds that have an example, by number; only those of a mask, if given."""
 
+    def between(self, start: int, stop: int) -> "RowSpan":
+        """Return the rounds from number `start` up to `stop`."""
+
+    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
+        """Return `function(cls, rounds, published)`, computed where the rows are."""
+
     def null_rounds(self, within: Mask | None = None) -> int:
-        """Return how many rows are not among these. Private."""
+        """Return how many rows have no example, or are not among these. Private."""
 
     @property
     def bad(self) -> tuple[BadRow, ...]:
         """Return why the first null rounds are null. Private."""
-
-    @property
-    def nulls(self) -> int:
-        """Return the number of null rounds. Private."""
-
-    def nulls_before(self, stop: int) -> int:
-        """Return the number of null rounds among the first rows. Private."""
 
     def part(self, start: int, stop: int) -> "RowSpan":
         """Return some of the rows, without the reasons of bad ones."""
@@ -147,15 +97,17 @@ class RowSpan(Protocol):
 class Rounds:
     """Hold consecutive rows as a learner reads them; null rounds keep their place.
 
-    A label is `NULL`, 0 for a normal row, or from 1 on the number of an outcome; where labels are
-    true and false there are no outcomes, and 1 is true. A user is a number, 0 for nobody.
+    A label is 1 for a positive row, 0 for a normal one, or `NULL`; where labels are outcomes, they
+    are one more column. A user is a number, 0 for nobody. Rounds are numbered from 0 on, unless
+    `numbers` says otherwise.
     """
 
     columns: Batch
-    labels: Labels
-    users: UserNumbers | None = None
-    outcomes: tuple[Plain, ...] | None = None
+    # Truth values will do where no round is null.
+    labels: Labels | Mask
+    users: Numbers | None = None
     bad: tuple[BadRow, ...] = ()
+    numbers: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -171,61 +123,61 @@ class Rounds:
         return np.asarray(self.labels > 0)
 
     @property
+    def number(self) -> Numbers:
+        """Return the number of each round."""
+        return np.arange(len(self)) if self.numbers is None else self.numbers
+
+    @property
     def has_users(self) -> bool:
         """Implement `RowSpan.has_users`."""
         return self.users is not None
 
     def routes(self) -> Numbers:
         """Implement `RowSpan.routes`."""
-        assert self.users is not None, "asked for where there are users"
-        return self.users
+        return self.number if self.users is None else self.users
 
-    def numbered(self, first: int, within: Mask | None = None) -> UsableRounds:
+    def numbered(self, first: int, within: Mask | None = None) -> "Rounds":
         """Implement `RowSpan.numbered`. A null round moves no other one (Theorem 9)."""
         number = np.arange(first, first + len(self))
-        route = number if self.users is None else self.users
-        rounds = UsableRounds(self.batch, self.answers, number, route)
+        rounds = Rounds(self.columns, self.labels, self.users, (), number)
         usable = self.usable if within is None else self.usable & within
         return rounds if usable.all() else rounds.taken(np.flatnonzero(usable))
+
+    def between(self, start: int, stop: int) -> "Rounds":
+        """Implement `RowSpan.between`."""
+        # Null rounds are left out, so numbers have gaps: search, do not subtract.
+        first, last = self.number.searchsorted((start, stop)).tolist()
+        whole = first == 0 and last == len(self)
+        return self if whole else self.taken(slice(first, last))
+
+    def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
+        """Implement `RowSpan.apply`."""
+        return function(cls, self, published)
 
     def null_rounds(self, within: Mask | None = None) -> int:
         """Implement `RowSpan.null_rounds`."""
         usable = self.usable if within is None else self.usable & within
         return len(self) - int(np.count_nonzero(usable))
 
-    @property
-    def batch(self) -> Batch:
-        """Return what a class reads, with the outcome of each row where there are outcomes."""
-        if self.outcomes is None or not isinstance(self.columns, dict):
-            return self.columns
-        outcomes: Any = Column(objects([None, *self.outcomes]), np.maximum(self.labels, 0))
-        return {**self.columns, OUTCOME: outcomes}
-
-    @property
-    def nulls(self) -> int:
-        """Implement `RowSpan.nulls`."""
-        return self.nulls_before(len(self))
-
-    def nulls_before(self, stop: int) -> int:
-        """Implement `RowSpan.nulls_before`."""
-        return int(np.count_nonzero(self.labels[:stop] == NULL))
-
     def part(self, start: int, stop: int) -> "Rounds":
         """Implement `RowSpan.part`: views of the arrays."""
-        some = slice(start, stop)
-        return replace(
-            self,
-            columns=part_of(self.columns, some),
-            labels=self.labels[some],
-            users=None if self.users is None else self.users[some],
-            bad=(),
+        return self.taken(slice(start, stop))
+
+    def taken(self, rows: Any) -> "Rounds":
+        """Return some of the rows, by a mask, their places or a slice."""
+        return Rounds(
+            part_of(self.columns, rows),
+            self.labels[rows],
+            None if self.users is None else self.users[rows],
+            (),
+            None if self.numbers is None else self.numbers[rows],
         )
 
     def sums(self, before: Checksums = ()) -> Checksums:
         """Return the checksum of each column, which goes on from that of the rows before."""
-        columns = self.batch.values() if isinstance(self.batch, dict) else [self.batch]
+        columns = self.columns.values() if isinstance(self.columns, dict) else [self.columns]
         users = b"" if self.users is None else self.users.tobytes()
-        texts = np.sign(self.labels).astype(np.int8).tobytes(), users, *map(_column_bytes, columns)
+        texts = self.labels.astype(np.int8).tobytes(), users, *map(_column_bytes, columns)
         starts = before or ((0, 0),) * len(texts)
         pairs = zip(texts, starts, strict=True)
         return tuple((crc32(text, crc), length + len(text)) for text, (crc, length) in pairs)

@@ -36,7 +36,17 @@ from littlestone._data.cells import (
     read_users,
 )
 from littlestone._data.rounds import NULL, BadRow, BadStream, Labels, Rounds, UserNumbers
-from littlestone._hypotheses.cells import Cells, Kind, cell_of, coded, float_of, label, passes
+from littlestone._hypotheses.causes import OUTCOME
+from littlestone._hypotheses.cells import (
+    Cells,
+    Kind,
+    cell_of,
+    coded,
+    float_of,
+    is_missing,
+    label,
+    passes,
+)
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.frames import arrow_stream, arrow_table
 from littlestone._hypotheses.rows import (
@@ -65,6 +75,7 @@ class Schema:
     label: str
     user: str | None
     positive: tuple[str, ...] = ()
+    positive_if: tuple[str, ...] = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -80,7 +91,7 @@ class Schema:
     @cached_property
     def named_labels(self) -> bool:
         """Return whether labels have other values than 0 and 1."""
-        return bool(self.positive or self.normal)
+        return bool(self.positive or self.positive_if or self.normal)
 
     @cached_property
     def label_kind(self) -> Kind:
@@ -92,7 +103,7 @@ class Schema:
     @cached_property
     def bounds(self) -> tuple["Bound", ...]:
         """Return the conditions under which a number is a positive label, if there are any."""
-        return label_bounds(self.positive)
+        return tuple(map(label_bound, self.positive_if))
 
     @cached_property
     def wrong_label(self) -> str:
@@ -144,7 +155,9 @@ class Schema:
             faults[row] = why_unread(self.cls, row_of(columns, row))
         kept = sorted(faults)[:MOST_FAULTS_KEPT]
         bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
-        return Rounds(columns, labels, users, outcomes if self.normal else None, bad)
+        if self.normal:
+            columns[OUTCOME] = outcomes
+        return Rounds(columns, labels, users, bad)
 
     def read_columns(self, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Any]:
         """Read the columns of the class; cells that are not of their kind are faults."""
@@ -159,8 +172,9 @@ class Schema:
     ) -> None:
         """Add the faults of a column to those of its rows, of which the first counts."""
         for row in np.flatnonzero(wrong).tolist():
-            cell = quoted(cell_of(cells[name], row))
-            faults.setdefault(row, f"column {name!r}: {cell} {sentence}")
+            cell = cell_of(cells[name], row)
+            what = " is empty" if is_missing(cell) else f": {quoted(cell)} {sentence}"
+            faults.setdefault(row, f"column {name!r}{what}")
 
     def check_names(self, where: str, found: Iterable[str]) -> None:
         """Check that a file has every column to read, once."""
@@ -200,7 +214,11 @@ def _alike(name: str, names: list[str]) -> str:
 
 
 def file_schema(
-    cls: HypothesisClass, label: str, user: str | None, positive: Sequence[str] = ()
+    cls: HypothesisClass,
+    label: str,
+    user: str | None,
+    positive: Sequence[str] = (),
+    positive_if: Sequence[str] = (),
 ) -> Schema:
     """Return which columns of a file a class needs."""
     kinds = dict(checked_class(cls).reads)
@@ -221,13 +239,10 @@ def file_schema(
             f"column {label!r} is named as the label and as the user: it can be one of them. Name "
             "the column that identifies a person as --user"
         )
-    schema = Schema(cls, named, label, user, tuple(positive))
+    schema = Schema(cls, named, label, user, tuple(positive), tuple(positive_if))
     # Read here, so that a condition that cannot be read is an error before anything is read.
-    label_bounds(schema.positive)
-    if schema.positive and schema.normal:
-        raise BadStream(
-            "--positive conflicts with --negative (normal=): name positive labels, or normal ones"
-        )
+    if len(list(filter(None, (schema.positive, schema.bounds, schema.normal)))) > 1:
+        raise BadStream(LABELS_CONFLICT)
     return schema
 
 
@@ -246,6 +261,11 @@ def why_unread(cls: HypothesisClass, x: object) -> str:
     return "the class cannot read the row"
 
 
+LABELS_CONFLICT = (
+    "--positive conflicts with --positive-if and --negative (normal=). Give one of them: the positive "
+    "values, and all others are negative; conditions on a number; or the normal values, and each "
+    "other value is an outcome of its own"
+)
 # A condition on a number: how it is compared, and with what.
 Bound = tuple[str, float]
 _BOUND = re.compile(r"(>=|<=|>|<)(.*)", re.DOTALL)
@@ -257,23 +277,30 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def label_bounds(positive: Sequence[str]) -> tuple[Bound, ...]:
-    """Read the conditions under which a number is a positive label; none if values are named."""
-    found = [_BOUND.fullmatch(text) for text in positive]
-    if not any(found):
-        return ()
-    bounds = []
-    for text, match in zip(positive, found, strict=True):
-        if match is None:
-            raise BadStream(
-                f"--positive {text} is a value and others are conditions on a number: name either "
-                "values or conditions"
-            )
-        number = float_of(match[2]) if passes(float_of, match[2]) else math.nan
-        if math.isnan(number):
-            raise BadStream(f"--positive {text!r}: no number follows {match[1]}, as in '>60'")
-        bounds.append((match[1], number))
-    return tuple(bounds)
+def label_bound(text: str) -> Bound:
+    """Read a condition under which a number is a positive label."""
+    if (bound := _bound(text)) is None:
+        raise BadStream(
+            f"--positive-if {text!r} is no condition on a number, such as '>60' or '<=0.5'"
+        )
+    return bound
+
+
+def _bound(text: str) -> Bound | None:
+    match = _BOUND.fullmatch(text.strip())
+    if match is None or not passes(float_of, match[2]) or is_missing(match[2]):
+        return None
+    return match[1], float_of(match[2])
+
+
+def literal_note(positive: Sequence[str]) -> list[str]:
+    """Say of a positive value that looks like a condition that it is none."""
+    return [
+        f"--positive {text!r} is the text {text!r} itself. For a column of numbers, say "
+        f"--positive-if {text!r}"
+        for text in positive
+        if _bound(text)
+    ]
 
 
 # What happens to rows that cannot be read: the batch is refused, or they are null rounds.
@@ -297,7 +324,9 @@ def read_rounds(
         _refuse_cell(column, wrong)
     labels[~readable] = NULL
     numbers = None if users is None else _read_users(users, labels, refuses)
-    return Rounds(batch, labels, numbers, outcomes if schema.normal else None)
+    if schema.normal:
+        batch = {**batch, OUTCOME: outcomes}
+    return Rounds(batch, labels, numbers)
 
 
 def read_parts(

@@ -155,6 +155,11 @@ def float_of(value: object) -> float:
     return _float_from_plain(plain(plain_number(value)))
 
 
+def is_missing(cell: object) -> bool:
+    """Return whether a cell holds nothing: None, NaN, empty text, or a word such as NA."""
+    return passes(float_of, cell) and math.isnan(float_of(cell))
+
+
 def plain_number(cell: object) -> object:
     """Return a cell as it is, decimals as floats."""
     if isinstance(cell, Decimal):

@@ -31,6 +31,19 @@ from littlestone.errors import BadColumn, BadExample
 
 _TABLES = ("pandas", "polars", "pyarrow")
 _NUMBER_KINDS = "biuf"
+# How each library reads a file with all columns as text, and makes text of a column.
+_AS_TEXT = {
+    "pandas": ("pandas.read_csv(..., dtype=str)", "frame[COLUMN].astype('string')"),
+    "polars": (
+        "polars.read_csv(..., infer_schema=False)",
+        "polars.col(COLUMN).cast(polars.String)",
+    ),
+    "pyarrow": (
+        "pyarrow.csv.ConvertOptions(column_types={COLUMN: 'string'}), or in DuckDB read_csv(..., "
+        "all_varchar=true)",
+        "table[COLUMN].cast('string'), or in SQL CAST(COLUMN AS VARCHAR)",
+    ),
+}
 
 
 def _library(held: Any) -> str:
@@ -125,12 +138,13 @@ def refuse_guessed(held: Any, cells: Cells, kind: Kind) -> None:
             values = cells.values if isinstance(cells, Column) else cells
             texts = not numbers and all(cell is None or isinstance(cell, str) for cell in values)
         if not texts:
+            read, convert = _AS_TEXT[_library(held)]
             raise BadColumn(
                 f"a column of {getattr(held, 'dtype', None) or held.type} where the class tells "
                 "values apart by their text: whoever read the table may have guessed that type "
                 "from its rows, and then one row changes how all others are read. Read the file "
-                "with that column as text (pandas: dtype=str), or, if the type is fixed "
-                "beforehand, convert the column to text"
+                f"as text: {read}. Or, if the type is declared, as in Parquet and in databases, "
+                f"convert the column: {convert}"
             )
     elif isinstance(cells, np.ndarray) and cells.dtype.kind in "bf":
         raise BadColumn(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from littlestone._classes.causes import Causes
-from littlestone._data.rounds import RoundBatch
+from littlestone._data.rounds import RowSpan
 from littlestone._hypotheses.causes import OUTCOME, Cause, any_of, cause_from_key, causes_of
 from littlestone._hypotheses.rows import value_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
@@ -132,7 +132,7 @@ class CauseCounts(EpochState):
             return Asked((), None, self.cls.undeclared)
         return Asked(self.causes, self.known if any(self._slots) else None)
 
-    def judge(self, part: RoundBatch, rule: Hypothesis) -> Judged:
+    def judge(self, part: RowSpan, rule: Hypothesis) -> Judged:
         """Match rounds with the published causes, wherever the rows are."""
         rows: Matched = part.apply(match, self.cls, self._asked)
         wrong = np.flatnonzero(rows.wrong)

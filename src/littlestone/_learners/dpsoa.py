@@ -207,7 +207,7 @@ class TreeVotes(EpochState):
     def add(self, judged: Judged) -> None:
         """Let the forest learn rounds, or count the mistakes of known rules."""
         if not self._schedule.comparing:
-            judged.rows.update(self.forest)
+            self.forest.learn(judged.rows)
             return
         # The forest rests: these rounds are read by the comparison, and by no search.
         for rule in self._compared:

@@ -403,7 +403,7 @@ class ExpertScores(EpochState):
 
     def add(self, judged: Judged) -> None:
         """Count the mistakes of every rule."""
-        judged.rows.update(self.counts)
+        self.counts.learn(judged.rows)
 
     def scores(self, number: int, fired: bool) -> Counts:
         """Return the score of every rule, and that of staying."""

@@ -31,9 +31,8 @@ from littlestone._classes.base import (
     disagreement_of,
     predict_rows,
 )
-from littlestone._hypotheses.rows import Batch
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
-from littlestone._hypotheses.values import Mask
 from littlestone._learners.loop import ChangedState, StateData
 from littlestone._learners.tree import (
     DEAD,
@@ -167,8 +166,9 @@ class Forest:
         leaf = below(self._leaves[tree], random_bits(self.seed, Purpose.LEAF, routes))
         return tree, leaf
 
-    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> None:
-        """Learn a batch of rounds."""
+    def learn(self, rounds: Rounds) -> None:
+        """Learn rounds."""
+        batch, answers, routes = rounds.columns, rounds.answers, rounds.routes()
         # Only trees in which a rule may be wrong are visited: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
         # the batch has no effect.

@@ -12,12 +12,14 @@ their own epoch only (docs/guarantee.md, Theorem 7).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, kinds_of, predict_row, predict_rows
-from littlestone._data.rounds import Numbers, RoundBatch, UsableRounds
+from littlestone._data.rounds import Numbers, Rounds, RowSpan
+from littlestone._hypotheses.columns import objects
 from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
@@ -58,9 +60,9 @@ class Mistakes(NamedTuple):
         return Mistakes(self.number[kept])
 
 
-def mistakes(cls: HypothesisClass, rounds: UsableRounds, rule: Hypothesis) -> Mistakes:
+def mistakes(cls: HypothesisClass, rounds: Rounds, rule: Hypothesis) -> Mistakes:
     """Return the rounds that a rule gets wrong; a function of its own, as rows may be remote."""
-    return Mistakes(rounds.number[predict_rows(cls, rule, rounds.batch) != rounds.answers])
+    return Mistakes(rounds.number[predict_rows(cls, rule, rounds.columns) != rounds.answers])
 
 
 class Judged(NamedTuple):
@@ -105,7 +107,7 @@ class EpochState(ABC):
         """Return the columns that are read, and how."""
         return dict(kinds_of(self.cls))
 
-    def judge(self, part: RoundBatch, rule: Hypothesis) -> Judged:
+    def judge(self, part: RowSpan, rule: Hypothesis) -> Judged:
         """Return rounds with their losses under the published rule."""
         return Judged(part, part.apply(mistakes, self.cls, rule).number)
 
@@ -174,7 +176,7 @@ class Loop:
         self.gather()
         return self._mistakes
 
-    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
+    def advance(self, rounds: RowSpan, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         self.gather()
         while start < stop:
@@ -248,18 +250,18 @@ class Loop:
             for rounds in self._batches(waiting):
                 self._add(self.state.judge(rounds, self.rule))
 
-    def _batches(self, waiting: list[OneRound]) -> Iterator[UsableRounds]:
+    def _batches(self, waiting: list[OneRound]) -> Iterator[Rounds]:
         numbers, rows, answers, routes = zip(*waiting, strict=True)
         # Numbers of users may need all 64 bits.
-        route = np.array(routes, dtype=np.uint64)
-        every = UsableRounds(np.zeros(len(rows)), np.array(answers), np.array(numbers), route)
+        users = np.array(routes, dtype=np.uint64)
+        every = Rounds(objects(rows), np.array(answers), users, (), np.array(numbers))
         try:
-            yield every._replace(batch=as_batch(list(rows), self.state.kinds()))
+            yield replace(every, columns=as_batch(list(rows), self.state.kinds()))
         except BadExample:  # a class may read a column where there is one: each row is a batch
             for place, x in enumerate(rows):
-                yield every.taken(slice(place, place + 1))._replace(batch=as_batch([x]))
+                yield replace(every.part(place, place + 1), columns=as_batch([x]))
 
-    def count_late(self, rounds: RoundBatch) -> None:
+    def count_late(self, rounds: RowSpan) -> None:
         """Count mistakes past the horizon for the data owner: nothing else reads these rounds."""
         self._count(self.state.judge(rounds, self.rule))
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.causes import Causes
-from littlestone._data.rounds import Numbers, UsableRounds
+from littlestone._data.rounds import Numbers, Rounds
 from littlestone._hypotheses.causes import Cause, match_counts, own_causes
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rows import column_of
@@ -38,23 +38,23 @@ class Asked(NamedTuple):
     voted: tuple[str, ...] = ()
 
 
-def match(cls: Causes, rounds: UsableRounds, asked: Asked) -> "Matched":
+def match(cls: Causes, rounds: Rounds, asked: Asked) -> "Matched":
     """Match rounds with causes, and code those that none matches."""
     size, index, own, causes = len(rounds.number), pattern_index(cls), None, asked.causes
     if causes and size:
-        counts, first = match_counts(causes, rounds.batch)
+        counts, first = match_counts(causes, rounds.columns)
         if cls.has_outcomes:
-            own = own_causes(causes, rounds.batch, counts)
+            own = own_causes(causes, rounds.columns, counts)
     else:
         counts, first = np.zeros(size, np.int8), np.full(size, -1, np.int8)
     unmatched = counts == 0
     negative, positive = unmatched & ~rounds.answers, unmatched & rounds.answers
-    rows = index.read(rounds.batch, negative.nonzero()[0], positive.nonzero()[0])
-    voted = tuple(column_of(rounds.batch, name, "value") for name in asked.voted)
+    rows = index.read(rounds.columns, negative.nonzero()[0], positive.nonzero()[0])
+    voted = tuple(column_of(rounds.columns, name, "value") for name in asked.voted)
     matched = Matched(rounds.number, rounds.answers, counts, first, rows, own, (), voted)
     if asked.known is None:
         return matched
-    return matched._replace(lone=asked.known.read(rounds.batch, np.flatnonzero(matched.alone)))
+    return matched._replace(lone=asked.known.read(rounds.columns, np.flatnonzero(matched.alone)))
 
 
 class Matched(NamedTuple):

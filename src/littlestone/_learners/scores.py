@@ -28,7 +28,7 @@ from littlestone._classes.grids import Edges, Grid, OnPoints
 from littlestone._classes.intervals import Intervals
 from littlestone._classes.thresholds import Cuts
 from littlestone._classes.union import Complement
-from littlestone._data.rounds import Numbers
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.cells import Kind, Number, number_of
 from littlestone._hypotheses.columns import Column as ValueColumn
 from littlestone._hypotheses.rows import Batch, Column, column_of
@@ -227,9 +227,9 @@ class MistakeCounts(ABC):
         wrong = int((differ & is_now).sum()) + self._summed(net)
         return np.asarray(wrong == differ.sum())
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+    def learn(self, rounds: Rounds) -> None:
         """Count rounds."""
-        places = self._place(batch)
+        places, answers = self._place(rounds.columns), rounds.answers
         inside = places != NOT_IN_DOMAIN
         missed, alarm = self.costs
         # `add.at`, because several rows may have the same point.

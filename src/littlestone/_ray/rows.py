@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -185,9 +185,11 @@ def open_remote_rows(
     user: str | None = None,
     strict: bool = False,
     positive: Sequence[str] = (),
+    positive_if: Sequence[str] = (),
 ) -> "RowReader[RemoteRounds]":
     """Open Parquet files of labelled rows, to be read on a cluster."""
-    source = RemoteParquet(engine, path, file_schema(cls, label, user, positive))
+    schema = file_schema(cls, label, user, positive, positive_if)
+    source = RemoteParquet(engine, path, schema)
     beginning = source.beginning()
     return RowReader(source, strict=strict, block_rows=LARGEST_BLOCK, beginning=beginning)
 
@@ -233,7 +235,7 @@ class RemoteBlock:
 
 @dataclass(frozen=True, eq=False)
 class RemoteRounds:
-    """Refer to rows of a block, from `begin` up to `end`; numbered, they are a `RoundBatch`."""
+    """Refer to rows of a block, from `begin` up to `end`."""
 
     block: RemoteBlock
     begin: int
@@ -247,9 +249,9 @@ class RemoteRounds:
         return self.end - self.begin
 
     @property
-    def size(self) -> int:
-        """Return the number of rounds, at most."""
-        return len(self)
+    def columns(self) -> NoReturn:
+        """Refuse a learner that reads rows here."""
+        raise BadParameter("remote rows require a learner with engine='ray'")
 
     @property
     def has_users(self) -> bool:
@@ -271,15 +273,6 @@ class RemoteRounds:
     def bad(self) -> tuple[BadRow, ...]:
         """Implement `RowSpan.bad`."""
         return self.block.summary.bad
-
-    @property
-    def nulls(self) -> int:
-        """Implement `RowSpan.nulls`."""
-        return self.null_rounds()
-
-    def nulls_before(self, stop: int) -> int:
-        """Implement `RowSpan.nulls_before`."""
-        return self.part(0, stop).nulls
 
     def null_rounds(self, within: Mask | None = None) -> int:
         """Return how many rows cannot be read, or are not within a cap. Private."""
@@ -315,7 +308,7 @@ class RemoteRounds:
         return found._replace(number=found.number.astype(np.int64) + self.shift)
 
     def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
-        """Implement `RoundBatch.apply`: the answer to a question, also asked of the rows ahead."""
+        """Implement `RowSpan.apply`: the answer to a question, also asked of the rows ahead."""
         self.block.ask((function, published))  # first the rows that are waited for
         self.block.source.ask_ahead((function, published))
         return self.answer(function, published)
@@ -325,9 +318,3 @@ class RemoteRounds:
         number: Numbers = self.answer(mistakes, rule).number
         users = self.block.summary.users
         return number if users is None else users[number - self.shift]
-
-    def update(self, state: Any) -> None:
-        """Let a forest in shards learn the rounds, where they are."""
-        if not hasattr(state, "learn_remote"):
-            raise BadParameter("remote rows require a learner with engine='ray'")
-        state.learn_remote(self)

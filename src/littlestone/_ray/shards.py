@@ -22,8 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from littlestone._classes.base import HypothesisClass, predict_rows
-from littlestone._data.rounds import Rounds, UsableRounds
-from littlestone._hypotheses.rows import Batch
+from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.forest import EpochStart, Forest, Root, Routes, trees_of
@@ -73,10 +72,10 @@ class Shard:
         self._forest.regrow(parts)
         self._version = version
 
-    def learn(self, version: int, rounds: UsableRounds) -> None:
+    def learn(self, version: int, rounds: Rounds) -> None:
         """Learn rounds."""
         # A message to an earlier version must not reach the trees: its rows are sent again.
-        rounds.update(self.checked_forest(version))
+        self.checked_forest(version).learn(rounds)
 
     def votes(self, version: int) -> Counter[Hypothesis]:
         """Return how many of the trees vote for each rule."""
@@ -103,9 +102,9 @@ class Share(NamedTuple):
         """Return the tree of each route."""
         return trees_of(self.seed, len(self.active), routes)
 
-    def split(self, rounds: UsableRounds) -> list[UsableRounds]:
+    def split(self, rounds: Rounds) -> list[Rounds]:
         """Return the rounds of active trees, for each shard its own."""
-        trees = self.trees_of(rounds.route)
+        trees = self.trees_of(rounds.routes())
         active = self.active[trees]
         return [
             rounds.taken(np.flatnonzero(active & (trees >= first) & (trees < end)))
@@ -135,13 +134,13 @@ MAX_TRIES, PAUSE = 12, 0.1
 class Message:
     """Hold rows for the shards, and their replies."""
 
-    rows: list[UsableRounds] | RemoteRounds
+    rows: list[Rounds] | RemoteRounds
     refs: list[Any] = field(default_factory=list)
 
     @property
     def size(self) -> int:
         """Return the number of rounds, at most."""
-        return sum(r.size for r in self.rows) if isinstance(self.rows, list) else self.rows.size
+        return sum(map(len, self.rows)) if isinstance(self.rows, list) else len(self.rows)
 
 
 class ShardedForest:
@@ -208,22 +207,22 @@ class ShardedForest:
         """Return which trees are active, and in which shards they are."""
         return Share(self._spec.seed, self.active.copy(), self.bounds)
 
-    def learn(self, batch: Batch, answers: Mask, routes: Routes) -> None:
-        """Learn a local batch."""
+    def learn(self, rounds: Rounds | RemoteRounds) -> None:
+        """Learn rounds, wherever they are."""
         # Active first: a row on which the epoch's rule errs is itself sent to its tree.
-        wrong = predict_rows(self.cls, self._rule, batch) != answers
-        self.active[self.share().trees_of(routes[wrong])] = True
-        if not self.active.any():
-            return
-        rounds = UsableRounds(batch, answers, np.arange(len(answers)), routes)
-        self._enqueue(Message(self.share().split(rounds)))
-
-    def learn_remote(self, rounds: RemoteRounds) -> None:
-        """Learn remote rounds."""
         if not self.active.all():
-            self.active[self.share().trees_of(rounds.wrong_routes(self._rule))] = True
+            self.active[self.share().trees_of(self._wrong_routes(rounds))] = True
         if self.active.any():
-            self._enqueue(Message(rounds))
+            rows = self.share().split(rounds) if isinstance(rounds, Rounds) else rounds
+            self._enqueue(Message(rows))
+
+    def _wrong_routes(self, rounds: Rounds | RemoteRounds) -> Routes:
+        """Return the routes of the rounds that the epoch's rule gets wrong."""
+        if isinstance(rounds, RemoteRounds):
+            return rounds.wrong_routes(self._rule)
+        wrong = predict_rows(self.cls, self._rule, rounds.columns) != rounds.answers
+        routes: Routes = rounds.routes()[wrong]
+        return routes
 
     def _enqueue(self, message: Message) -> None:
         """Keep a message, and send the one before it, unless both can be joined."""
@@ -286,10 +285,10 @@ class ShardedForest:
     def send(self, message: Message) -> None:
         if isinstance(message.rows, list):
             parts: list[Any] = message.rows
-            needed = [part.size > 0 for part in parts]
+            needed = [len(part) > 0 for part in parts]
         else:
             parts = self._scattered(message.rows)
-            needed = [self.active[first:end].any() for first, end in pairwise(self.bounds)]
+            needed = [bool(self.active[first:end].any()) for first, end in pairwise(self.bounds)]
         message.refs = [
             shard.learn.remote(self._version, part)
             for shard, part in compress(zip(self.shards, parts, strict=True), needed)

@@ -52,10 +52,15 @@ def summary_of(published: Published) -> CausesSummary | None:
     return CausesSummary(causes, evidence_of(published.windows, causes), published.evidence)
 
 
-def label_in_words(label: str, positive: Sequence[str] = (), negative: Sequence[str] = ()) -> str:
+def label_in_words(
+    label: str,
+    positive: Sequence[str] = (),
+    positive_if: Sequence[str] = (),
+    negative: Sequence[str] = (),
+) -> str:
     """Say what a positive row is."""
-    if positive and positive[0].startswith(("<", ">")):
-        return f"{label} {' or '.join(positive)}"
+    if positive_if:
+        return f"{label} {' or '.join(positive_if)}"
     if negative:
         return f"{label} is not {' or '.join(map(repr, negative))}"
     return f"{label} is {' or '.join(map(repr, positive))}" if positive else label

@@ -458,7 +458,7 @@ def report_of(outcome: RunResult) -> Report:
     of_causes = _of_causes(learner) if isinstance(learner, PrivateCauses) else {}
     return Report(
         # Causes of outcomes say themselves what happens.
-        label=task.label if task.negative else label_in_words(task.label, task.positive),
+        label=task.label if task.negative else label_in_words(**task.label_data),
         **of_causes,
         why=() if summary is None else summary.sentences(),
         title=task.source,

@@ -14,7 +14,6 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from littlestone._data.schema import file_schema
 from littlestone._display import library_version
 from littlestone._service.limits import Limits, Refused, client_at
 from littlestone._service.operations import ACCESS, LOG, describe_error
@@ -69,7 +68,7 @@ def make_app(
 ) -> FastAPI:
     """Return the application for a store, which it closes at its end; `options` as `Service` has."""
     terms = store.about.terms
-    rows = row_schemas(file_schema(store.cls, terms.label, terms.user, terms.positive))
+    rows = row_schemas(terms.schema(store.cls))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -387,7 +387,7 @@ async def guarantee(service: Served) -> Any:
     """Return the guarantee of all published rules together, and what they have cost so far."""
     terms, chosen, promised = service.config.terms, service.config.chosen, service.guarantee
     # Causes of outcomes say themselves what happens.
-    positive = () if terms.negative else terms.positive
+    words = terms.label if terms.negative else label_in_words(**terms.label_data)
     return service.events.progress() | {
         "guarantee": service.events.state.published.guarantee,
         "epsilon": promised.epsilon if math.isfinite(promised.epsilon) else None,
@@ -397,7 +397,7 @@ async def guarantee(service: Served) -> Any:
         "words": guarantee_in_words(promised),
         "learner": chosen.learner_name,
         "label": terms.label,
-        "label_words": label_in_words(terms.label, positive),
+        "label_words": words,
         "class": terms.spec,
         "horizon": chosen.plan.horizon,
     }
@@ -599,8 +599,8 @@ async def rounds(
         body = await receive_body(request, limits, limits.body, service.receiving)
         arguments = body.data, body.form, service.schema, limits
         block = await parse_in(service.batch_threads, body.data, parse_block, *arguments)
-        if block.nulls and bad_rows == "refuse":
-            raise bad_rows_refusal(block.bad, block.nulls, len(block))
+        if (nulls := block.null_rounds()) and bad_rows == "refuse":
+            raise bad_rows_refusal(block.bad, nulls, len(block))
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.
         queued = service.writer.learn(block, idempotency_key, body.digest(bad_rows))
         receipt = request.state.receipt = await service.wait_for(queued)

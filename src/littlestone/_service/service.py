@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
-from littlestone._data.schema import file_schema
 from littlestone._display import library_version
 from littlestone._service.bodies import Waits
 from littlestone._service.limits import ConcurrencyLimit, Limits, RateLimit
@@ -56,7 +55,7 @@ class Service:
         # Read here: from the start of the writer on, the store belongs to its thread.
         self.path, self.run, self.config = store.path, store.run, store.about
         self.guarantee, terms = store.guarantee, store.about.terms
-        self.schema = file_schema(store.cls, terms.label, terms.user, terms.positive)
+        self.schema = terms.schema(store.cls)
         self.events = EventHub(PublicState(store.published, store.spent), store.key, terms.label)
         call = asyncio.get_running_loop().call_soon_threadsafe
         self.writer = Writer(store, self.events.publish, call)

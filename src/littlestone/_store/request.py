@@ -8,6 +8,7 @@ from typing import Any
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.specs import class_from_json, class_to_json, parse_spec, same_class
 from littlestone._data.kafka import is_topic
+from littlestone._data.schema import LABELS_CONFLICT, Schema, file_schema
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes_plan import AUTO as AUTO_RATE
 from littlestone._learners.plan_table import CHANGE_COST
@@ -22,6 +23,9 @@ from littlestone._learners.registry import (
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.parameters import BadParameter
 from littlestone._store.files import BadStore
+
+# What says which labels are positive: at most one of them is given.
+LABEL_LISTS = ("positive", "positive_if", "negative")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,7 @@ class StreamTerms:
     min_rate: float | str = AUTO_RATE
     baseline: Baseline = FOLLOW
     positive: Sequence[str] = ()
+    positive_if: Sequence[str] = ()
     negative: Sequence[str] = ()
     learner: str = AUTO
     seed: int | None = None
@@ -49,12 +54,13 @@ class StreamTerms:
     @property
     def cls(self) -> HypothesisClass:
         """Return the class that the specification and the normal labels describe."""
-        if self.positive and self.negative:
-            raise BadParameter(
-                "--positive conflicts with --negative: name the positive values, and all others "
-                "are negative; or the normal ones, and each other value is an outcome of its own"
-            )
+        if len(self._named_labels) > 1:
+            raise BadParameter(LABELS_CONFLICT)
         return parse_spec(self.spec, self.negative)
+
+    def schema(self, cls: HypothesisClass) -> Schema:
+        """Return which columns are read, and how."""
+        return file_schema(cls, self.label, self.user, self.positive, self.positive_if)
 
     @property
     def unit(self) -> Unit:
@@ -64,8 +70,13 @@ class StreamTerms:
     @property
     def label_data(self) -> dict[str, Any]:
         """Return what the rules are about, as JSON data: label, its positive or normal values."""
-        named = {"positive": list(self.positive), "negative": list(self.negative)}
-        return {"label": self.label} | {name: values for name, values in named.items() if values}
+        return {"label": self.label} | self._named_labels
+
+    @property
+    def _named_labels(self) -> dict[str, list[str]]:
+        """Return which labels were named, as JSON data."""
+        values = {name: list(getattr(self, name)) for name in LABEL_LISTS}
+        return {name: texts for name, texts in values.items() if texts}
 
     def terms(self, horizon: int, cls: HypothesisClass | None = None) -> Terms:
         """Return the terms of a plan, once the number of rounds is known."""
@@ -87,7 +98,7 @@ class StreamTerms:
     def to_json(self) -> dict[str, Any]:
         """Return what a learner is begun with, as JSON data."""
         held = {field.name: getattr(self, field.name) for field in fields(StreamTerms)}
-        return held | {"positive": list(self.positive), "negative": list(self.negative)}
+        return held | {name: list(held[name]) for name in LABEL_LISTS}
 
 
 @dataclass(frozen=True, kw_only=True)

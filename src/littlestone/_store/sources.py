@@ -19,7 +19,6 @@ from littlestone._data.kafka import Position, TopicRows, position_from_json
 from littlestone._data.locations import is_uri
 from littlestone._data.readers import RowReader
 from littlestone._data.rounds import BadRow, Checksums, Rounds, RowSpan, Start
-from littlestone._data.schema import file_schema
 from littlestone._store.files import BadStore
 from littlestone._store.request import LearnRequest
 
@@ -192,7 +191,7 @@ def all_rows(rows: RowReader[Any], bad: list[BadRow]) -> Iterator[tuple[RowSpan,
 def note_bad_rows(bad: list[BadRow], block: RowSpan, known: int = 0) -> None:
     """Keep the first few rows that could not be read, for the data owner; not the first `known`."""
     # The reasons are those of the first null rounds, in their order.
-    new = block.bad[block.nulls_before(known) :] if known else block.bad
+    new = block.bad[block.part(0, known).null_rounds() :] if known else block.bad
     bad += new[: MOST_BAD_ROWS - len(bad)]
 
 
@@ -280,7 +279,7 @@ def _text(sums: Checksums) -> str:
 
 def open_topic(task: LearnRequest, cls: HypothesisClass, stop: Event | None = None) -> TopicRows:
     """Open the topic that a request is about."""
-    schema = file_schema(cls, task.label, task.user, task.positive)
+    schema = task.schema(cls)
     return TopicRows(
         task.source,
         schema,

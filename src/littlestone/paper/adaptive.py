@@ -33,10 +33,10 @@ from littlestone._classes.base import (
     learn_row,
     predict_rows,
 )
-from littlestone._data.rounds import Numbers
-from littlestone._hypotheses.rows import Batch, as_batch, packed, row_of, unpacked
+from littlestone._data.rounds import Numbers, Rounds
+from littlestone._hypotheses.rows import as_batch, packed, row_of, unpacked
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask, decode, encode
+from littlestone._hypotheses.values import decode, encode
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.loop import ChangedState, Judged, StateData
 from littlestone._learners.plan_table import PlanTable, planned_delta, planned_epsilon
@@ -66,10 +66,11 @@ class Prefix:
     def __repr__(self) -> str:
         return f"Prefix({self.cls!r}, private)"
 
-    def learn(self, batch: Batch, answers: Mask, routes: Numbers) -> None:
+    def learn(self, rounds: Rounds) -> None:
         """Add some rounds; they are routed by their numbers."""
-        for row, (y, number) in enumerate(zip(answers.tolist(), routes.tolist(), strict=True)):
-            self._rows.append((row_of(batch, row), y, number))
+        pairs = zip(rounds.answers.tolist(), rounds.routes().tolist(), strict=True)
+        for row, (y, number) in enumerate(pairs):
+            self._rows.append((row_of(rounds.columns, row), y, number))
 
     def ballot(self, number: int) -> Mapping[bytes, int]:
         """Return the votes, by key, of the forest with this number."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
-from littlestone._data.rounds import RoundBatch
+from littlestone._data.rounds import RowSpan
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.forest import Forest
@@ -37,7 +37,7 @@ class OneForest(EpochState):
 
     def add(self, judged: Judged) -> None:
         """Learn rounds (Algorithm 1, from "Choose v_1" to the end of the loop)."""
-        judged.rows.update(self.forest)
+        self.forest.learn(judged.rows)
 
     def scores(self, number: int, fired: bool) -> Mapping[bytes, int]:
         """Return the votes by key."""
@@ -71,7 +71,7 @@ class OneForest(EpochState):
 class CheckedLoop(Loop):
     """Show the votes to a gate at every check, whatever the losses are."""
 
-    def advance(self, rounds: RoundBatch, start: int, stop: int) -> None:
+    def advance(self, rounds: RowSpan, start: int, stop: int) -> None:
         """Learn the rounds from `start` up to `stop`."""
         while start < stop:
             end = min(stop, (start // self._every + 1) * self._every)
