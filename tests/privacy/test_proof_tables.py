@@ -302,18 +302,18 @@ def check_draw(select: Callable[[Noise], Hashable], law: Sequence[tuple[Hashable
 def test_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
     for x in table("exponential"):
         monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
-        draws_module._step_weights.cache_clear()
+        draws_module.step_weights.cache_clear()
         keys = [bytes([65 + n]) for n in range(len(x["scores"]))]
         mechanism = ExponentialMechanism(keys, epsilon=2 * RATE)
         law = [(key, n, F(p)) for key, n, p in zip(keys, x["scores"], x["law"], strict=True)]
         check_draw(partial(_select, mechanism, x["scores"]), law)
-    draws_module._step_weights.cache_clear()
+    draws_module.step_weights.cache_clear()
 
 
 def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     for x in table("causes"):
         monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
-        draws_module._step_weights.cache_clear()
+        draws_module.step_weights.cache_clear()
         units, drops, adds = x["units"], x["drops"], x["adds"]
         mechanism = SparseExponential(
             EpochTerms(F(1), RATE * units, 1 + F(1, units)),
@@ -339,4 +339,4 @@ def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None
         scores = [0, *(n - x["penalty"] * units for n in drops), *(n - units for _, n in adds)]
         law = [(move, n, F(p)) for move, n, p in zip(moves, scores, x["law"], strict=True)]
         check_draw(partial(_select, mechanism, ballot), law)
-    draws_module._step_weights.cache_clear()
+    draws_module.step_weights.cache_clear()

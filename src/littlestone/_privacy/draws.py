@@ -184,7 +184,7 @@ def _weights(
     """Return integers that enclose size * exp(-rate * gap) * 10^digits, the best group first."""
     weights: list[tuple[int, int]] = []
     low = high = one = 10**digits
-    last, steps = 0, _step_weights(rate, digits)
+    last, steps = 0, step_weights(rate, digits)
     for group, (gap, size) in enumerate(zip(gaps, sizes, strict=True)):
         # Too small for these digits, like all that follow: one bound for all of them.
         if low == 0:
@@ -205,7 +205,7 @@ def _weights(
 
 
 @lru_cache(maxsize=16)
-def _step_weights(rate: Fraction, digits: int) -> dict[int, tuple[int, int]]:
+def step_weights(rate: Fraction, digits: int) -> dict[int, tuple[int, int]]:
     """Return the weights of steps that were needed before, of which there are a few hundred."""
     return {}
 
