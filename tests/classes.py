@@ -67,6 +67,7 @@ CASES: dict[str, tuple[ls.HypothesisClass, list[object]]] = {
     "monotone conjunctions": (ls.Conjunctions(COLUMNS, negation=False), TRUTHS),
     "one cause": (ls.Causes(COLUMNS, limit=1), ROWS),
     "two causes": (ls.Causes(["a", "b"], limit=2), PAIRS),
+    "declared values": (ls.Causes(["a", "b"], limit=1, values={"b": ["q", 1, None]}), PAIRS),
     "a cause of two conditions": (ls.Causes(["a", "b"], width=2, limit=1), PAIRS),
     "a cause with ranges": (
         ls.Causes(["a", ls.Ranges("s", EDGES)], width=2, limit=1),

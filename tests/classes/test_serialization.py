@@ -12,7 +12,8 @@ from littlestone._classes.specs import class_from_json, class_to_json, parse_spe
 from littlestone.errors import BadClass
 
 SPECS = ["points:m", "sets:m:3", "rules:a,b\\,c", "thresholds:s:0:100:5", "thresholds:s:0.5:2:0.25",
-         "intervals:s:-3:9", "conjunctions:a,b", "table:table.csv"]  # fmt: skip
+         "intervals:s:-3:9", "conjunctions:a,b", "table:table.csv",
+         "causes:a,b=@values.txt,age@18/30:2"]  # fmt: skip
 MORE: dict[str, ls.HypothesisClass] = {
     "points of every type": ls.FiniteClass(
         [[0, 1] * 4, [1, 0] * 4],
@@ -52,8 +53,21 @@ def test_every_specification_can_be_kept(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.csv").write_text("m,a,b\nfirst,1,0\nsecond,0,1\n")
+    (tmp_path / "values.txt").write_text("SE\n\nNO\r\n")
     assert again(parse_spec(spec)) == parse_spec(spec)
     assert same_class(again(parse_spec(spec)), parse_spec(spec))
+
+
+def test_declared_values_are_part_of_a_class(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("SE\nNO\n\nSE")
+    (tmp_path / "more.csv").write_text('\ufeffcolumn,value\na,4.2\na,"4,3"\n')
+    cls = parse_spec(f"causes:a,b=@{tmp_path}/b.txt", ["ok"], tmp_path / "more.csv")
+    expected = {"a": ["4.2", "4,3"], "b": ["SE", "NO"]}
+    assert cls == ls.Causes(["a", "b"], normal=["ok"], values=expected)
+    assert cls != ls.Causes(["a", "b"], normal=["ok"], values={"b": ["SE", "NO"]})
+    other = ls.Causes(["a", "b"], normal=["ok"], values=expected | {"b": ["SE", "DK"]})
+    assert not same_class(cls, other)
+    assert repr(cls) != repr(other), "a plan is made for one of them"
 
 
 def test_classes_are_the_same_by_what_they_are() -> None:

@@ -41,6 +41,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
     (place / "e.csv").write_text("\n".join([",".join(table), *lines]) + "\n")
     pq.write_table(pa.table(table), place / "e.parquet")
+    (place / "empty.txt").write_text("\n")
+    (place / "ages.csv").write_text("column,value\nage,18\n")
+    (place / "versions.csv").write_text("column,value\nversion,4.2.1\nversion,4.3.0\n")
     done = littlestone("learn", "e.csv", *OPTIONS, "--db", "run.db", "--out", "r.jsonl",
                        folder=place)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -126,6 +129,18 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
          "dpsoa has no baseline: leave it out, or use a class of causes"),
         (["learn", "e.csv", "--db", "run.db", "--baseline", "fixed"],
          "was begun with --baseline follow, not fixed"),
+        (["learn", "e.csv", "--class", "causes:version=@none.txt", "--label", "failed"],
+         "the values of 'version' are in a file, one a line: 'none.txt': No such file"),
+        (["learn", "e.csv", "--class", "causes:version=@empty.txt", "--label", "failed"],
+         "'empty.txt' is empty: expected the values of 'version', one a line"),
+        (["learn", "e.csv", *OPTIONS, "--values", "e.csv"],
+         "e.csv: line 1: expected the header 'column,value'"),
+        (["learn", "e.csv", *OPTIONS, "--values", "ages.csv"],
+         "ages.csv: values of 'age': it is no column of text of the class"),
+        (["learn", "e.csv", "--class", "points:version", "--label", "failed", "--values", "e.csv"],
+         "--values is for causes:COLUMN,...: leave it out here"),
+        (["learn", "e.csv", "--db", "run.db", "--values", "versions.csv"],
+         "was begun with --values None, not versions.csv"),
         (["learn", "e.csv", "--db", "run.db", "--positive", "lost"],
          "was begun with --positive []"),
         (["learn", "e.csv", "--class", "causes:versoin", "--label", "failed"],
@@ -242,6 +257,23 @@ def test_a_store_of_outcomes_goes_on_with_them(folder: Path) -> None:
     assert "was begun with --negative ['ok'], not ['lost']" in other.stderr
     shown = littlestone("show", "outcomes.db", folder=folder)
     assert "PUBLIC: lost when version = '4.2.1'" in shown.stdout
+
+
+def test_declared_values_are_kept_by_a_store(folder: Path) -> None:
+    (folder / "countries.txt").write_text("SE\nNO\n")
+    spec = "causes:version,country=@countries.txt"
+    learn = ("learn", "e.csv", "--class", spec, "--values", "versions.csv", "--label", "failed",
+             "--db", "values.db")  # fmt: skip
+    plan = littlestone("plan", spec, "--values", "versions.csv", "--horizon", 1000, folder=folder)
+    assert "4 patterns" in plan.stdout
+    assert "PUBLIC: failed when version = '4.2.1'" in littlestone(*learn, folder=folder).stdout
+    assert "no new rows" in littlestone(*learn, folder=folder).stderr
+    (folder / "countries.txt").write_text("SE\nDK\n")
+    changed = littlestone(*learn, folder=folder)
+    assert changed.returncode == 2
+    assert f"another class under the name {spec} with versions.csv" in changed.stderr
+    (folder / "countries.txt").unlink()
+    assert "no new rows" in littlestone("learn", "e.csv", "--db", "values.db", folder=folder).stderr
 
 
 def test_a_min_rate_below_the_base_rate_is_a_floor_or_warned_about(folder: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes, Ranges
@@ -23,6 +23,7 @@ from littlestone._hypotheses.cells import Number
 from littlestone._hypotheses.values import from_json, to_json
 from littlestone.errors import BadClass, BadExample, LittlestoneError
 
+Read = TypeVar("Read")
 # Characters. What is larger is no class that somebody wrote down, or has no end, as /dev/zero.
 LARGEST_TABLE = 16_000_000
 
@@ -41,17 +42,46 @@ def read_table(path: str | Path) -> FiniteClass:
     BadClass
         If the file does not hold such a table.
     """
+    return _read_file(path, _parse_table)
+
+
+def read_values(path: str | Path) -> dict[str, list[str]]:
+    """Read the values of columns in a CSV file: a header `column,value`, then a pair a line."""
+    return _read_file(path, _parse_values)
+
+
+def _read_file(path: str | Path, parse: Callable[[Iterable[str]], Read]) -> Read:
+    """Read a file that somebody wrote down, with errors that name it."""
     # "utf-8-sig", because spreadsheets write a byte-order mark, which would become part of a name.
     with open(path, newline="", encoding="utf-8-sig") as file:
         try:
             text = file.read(LARGEST_TABLE + 1)
             if len(text) > LARGEST_TABLE:
                 raise BadClass(f"a table has at most {LARGEST_TABLE:,} characters: this has more")
-            return _parse_table(StringIO(text, newline=""))
+            return parse(StringIO(text, newline=""))
         except (BadClass, BadExample) as error:
             raise BadClass(f"{path}: {error}") from None
         except (csv.Error, UnicodeDecodeError) as error:
             raise BadClass(f"{path}: not a CSV file of text: {error}") from None
+
+
+def _parse_values(lines: Iterable[str]) -> dict[str, list[str]]:
+    reader = csv.reader(lines)
+    if next(reader, []) != ["column", "value"]:
+        raise BadClass(
+            "line 1: expected the header 'column,value', then a column and a value a line"
+        )
+    values: dict[str, list[str]] = {}
+    for cells in filter(None, reader):
+        if len(cells) != 2:
+            raise BadClass(f"line {reader.line_num}: {len(cells)} cells where 2 are expected")
+        values.setdefault(cells[0], []).append(cells[1])
+    return values
+
+
+def _parse_list(lines: Iterable[str]) -> list[str]:
+    values = [line.rstrip("\r\n") for line in lines]
+    return [value for value in values if value]
 
 
 def _parse_table(lines: Iterable[str]) -> FiniteClass:
@@ -136,21 +166,28 @@ _GRAMMAR = {
         "causes:COLUMN,COLUMN,...[:WIDTH[:LIMIT]]",
         ("conditions", "width", "limit"),
         2,
-        lambda conditions, **sizes: Causes(conditions, **sizes),
+        lambda conditions, **sizes: Causes(conditions[0], values=conditions[1], **sizes),
     ),
 }
 
 
-def parse_spec(spec: str, negative: Sequence[str] = ()) -> HypothesisClass:
-    """Return the class that a specification describes."""
+def parse_spec(
+    spec: str, negative: Sequence[str] = (), values: str | Path | None = None
+) -> HypothesisClass:
+    """Return the class that a specification describes; of causes, with normal labels and values."""
     name, _, rest = spec.partition(":")
-    if negative:
+    if negative or values is not None:
         found = parse_spec(spec)
         if not isinstance(found, Causes):
-            raise BadSpec(
-                spec, 0, len(name), "--negative is for causes:COLUMN,...: use --positive VALUE here"
-            )
-        return replace(found, normal=tuple(negative))
+            sentence = "--values is for causes:COLUMN,...: leave it out here"
+            if negative:
+                sentence = "--negative is for causes:COLUMN,...: use --positive VALUE here"
+            raise BadSpec(spec, 0, len(name), sentence)
+        more = {} if values is None else read_values(values)
+        try:
+            return replace(found, normal=tuple(negative), values={**found.values, **more})
+        except BadClass as error:
+            raise BadClass(f"{values}: {error}" if more else str(error)) from None
     if name == "table":
         if not rest:
             raise BadSpec(spec, len(spec), len(spec), "expected table:FILE.csv")
@@ -200,17 +237,42 @@ def _read(spec: str, field: str, part: _Part) -> object:
 _WHOLE = {"k", "width", "limit"}
 
 
-def _conditions(spec: str, parts: list[_Part]) -> list[str | Ranges]:
-    """Return the columns of causes: names, and numeric columns with their edges."""
+def _conditions(
+    spec: str, parts: list[_Part]
+) -> tuple[list[str | Ranges], dict[str, Sequence[str]]]:
+    """Return the columns of causes: names, also with values, and numeric ones with their edges."""
     split = [_split(part.text, "@", part.start) for part in parts]
-    names = _columns(spec, [name for name, *_ in split])
-    found: list[str | Ranges] = []
-    for column, (_, *edges) in zip(names, split, strict=True):
-        if len(edges) > 1:
+    # COLUMN=@FILE: the part before the at sign ends with what no column that has edges ends with.
+    listed = [len(some) > 1 and some[0].text.endswith("=") for some in split]
+    heads = [
+        head._replace(text=head.text[:-1], end=head.end - 1) if values else head
+        for (head, *_), values in zip(split, listed, strict=True)
+    ]
+    names = _columns(spec, heads)
+    columns: list[str | Ranges] = []
+    declared: dict[str, Sequence[str]] = {}
+    for column, (_, *after), values in zip(names, split, listed, strict=True):
+        if len(after) > 1:
             sentence = f"column {column!r} has edges twice: write a name with an at sign as \\@"
-            raise BadSpec(spec, edges[1].start - 1, edges[1].end, sentence)
-        found.append(_ranges(spec, column, edges[0]) if edges else column)
-    return found
+            raise BadSpec(spec, after[1].start - 1, after[1].end, sentence)
+        if values:
+            declared[column] = _listed_values(spec, column, after[0])
+        columns.append(_ranges(spec, column, after[0]) if after and not values else column)
+    return columns, declared
+
+
+def _listed_values(spec: str, column: str, part: _Part) -> Sequence[str]:
+    """Return the values in a file, one a line."""
+    try:
+        values = _read_file(part.name(), _parse_list)
+    except (OSError, BadClass) as error:
+        reason = getattr(error, "strerror", None) or error
+        sentence = f"the values of {column!r} are in a file, one a line: {part.name()!r}: {reason}"
+        raise BadSpec(spec, part.start, part.end, sentence) from None
+    if not values:
+        sentence = f"{part.name()!r} is empty: expected the values of {column!r}, one a line"
+        raise BadSpec(spec, part.start, part.end, sentence)
+    return values
 
 
 def _ranges(spec: str, column: str, part: _Part) -> Ranges:
@@ -293,12 +355,12 @@ def class_to_json(cls: HypothesisClass) -> dict[str, Any]:
             return {"kind": "union", "members": [class_to_json(member) for member in members]}
         case FiniteClass() if type(cls) is FiniteClass:
             return {"kind": "table", **_table_to_json(cls)}
-        case Causes(columns, width, limit, normal) if type(cls) is Causes:
+        case Causes(columns, width, limit, normal, values) if type(cls) is Causes:
             listed = [_column_to_json(column) for column in columns]
-            outcomes = {"normal": list(normal)} if normal else {}
-            return {
-                "kind": "causes", "columns": listed, "width": width, "limit": limit, **outcomes
-            }  # fmt: skip
+            more: dict[str, Any] = {"normal": list(normal)} if normal else {}
+            if values:
+                more["values"] = {name: list(map(to_json, some)) for name, some in values.items()}
+            return {"kind": "causes", "columns": listed, "width": width, "limit": limit, **more}
     for kind, family in _FAMILIES.items():
         if type(cls) is family:
             return {"kind": kind, **_parameters(cls)}
@@ -320,6 +382,7 @@ def class_from_json(data: Mapping[str, Any]) -> HypothesisClass:
             data["width"],
             data["limit"],
             data.get("normal", ()),
+            {name: list(map(from_json, some)) for name, some in data.get("values", {}).items()},
         ),
     }
     kind = data["kind"]

@@ -76,7 +76,7 @@ def audit(
     if file is None and task.private_json is not None:
         raise BadParameter("without a --file nothing is private: take --json, not --private-json")
     refuse_file(task.private_json)
-    cls = parse_spec(spec)
+    cls = parse_spec(spec, values=task.values)
     learner = learner or ("causes" if isinstance(cls, Causes) else "dpsoa")
     check_name(learner, LEARNERS)
     # One without privacy has no plan, and is held to what DPSOA promises.

@@ -21,7 +21,7 @@ PANELS: Mapping[str, str] = {
     "Privacy": "user cap budget dataset again strict",
     "Output": "out report private_json force as_json",
     "Network": "host port host_name trusted_proxy tls_certificate tls_key tokens limit",
-    "Advanced": "change_cost min_rate baseline learner seed format delimiter encoding follow "
+    "Advanced": "change_cost min_rate baseline values learner seed format delimiter encoding follow "
     "complete new_rows until_end engine workers source kafka_option kafka_config log_format audit_log "
     "noise help",
 }
@@ -100,7 +100,7 @@ ENCODING = option(str | None, "Of a text file, such as latin-1; else utf-8.", me
 # What a person chooses before any data.
 BUDGET_AND_UNIT = (
     "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "baseline",
-    "learner",
+    "values", "learner",
 )  # fmt: skip
 LABELS = ("spec", "label", "positive", "positive_if", "negative")
 # An option for each field of a request.
@@ -127,6 +127,12 @@ OPTIONS: Mapping[str, Parameter] = {
         "For causes: a value of --label that is normal; each other value is an outcome, and a "
         "cause says which. Can be repeated.",
         metavar="VALUE",
+    ),
+    "values": option(
+        str | None,
+        "For causes: values that are known beforehand, and so found on less evidence: a CSV file "
+        "with the header column,value. They must be public.",
+        metavar="FILE",
     ),
     "epsilon": option(float, "The privacy budget: 1 is a usual choice.", default=1.0),
     "delta": option(float, "At most 1 / (10 x rounds).", default=1e-7),

@@ -418,7 +418,8 @@ SPEC is one of
                                     an or of up to LIMIT ands of up to WIDTH
                                     conditions (8 and 1 if left out), each
                                     column = value, or a range of numbers with
-                                    edges of yours, written age@18/30/65
+                                    edges of yours, written age@18/30/65; values
+                                    known beforehand: country=@FILE, one a line
     table:FILE.csv                  any explicit class
 
 A table is a CSV file. Its first line names the column and the points, which are read as text; each

@@ -269,6 +269,11 @@ class CausesPlan(PlanTable):
         return LEAST_RATE if self.min_rate == AUTO else Fraction(self.min_rate)
 
     @property
+    def declared(self) -> list[int]:
+        """Return how many patterns of each width are known before any row."""
+        return list(map(int, self.known_counts.split()))
+
+    @property
     def per_round(self) -> Cost:
         """Return what one round may cost, so that a user of `cap` rounds costs the budget."""
         if self.cap is None:
@@ -489,7 +494,7 @@ class CausesPlan(PlanTable):
 
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
         cost, auto = odds(float(self.given_rate)), self.min_rate == AUTO
-        terms = self.terms(cost, list(map(int, self.known_counts.split())))
+        terms = self.terms(cost, self.declared)
         follows = self.baseline == FOLLOW
         least = f"{float(self.given_rate):.1%} at least"
         if auto:
@@ -498,6 +503,18 @@ class CausesPlan(PlanTable):
         else:
             why = "it follows the stream above that" if follows else "as given"
             yield "rate to beat", least if follows else f"{float(self.given_rate):.1%}", why
+        if follows:
+            yield (
+                "if the base rate moves",
+                "rate to beat, monitor and draws follow",
+                "the guarantee, the evidence's budget, checks and horizon stay the same",
+            )
+        if known := sum(self.declared):
+            yield (
+                "known values",
+                f"{known:,} patterns",
+                "declared, or ranges: found on less evidence",
+            )
         if self.first_window > self.base_rounds:
             rounds = self.first_window - self.base_rounds
             yield "known values", "those that stand out", f"in {rounds:,} more of the first rounds"
@@ -590,7 +607,7 @@ def _why_silent(plan: CausesPlan, windows: Sequence[Window]) -> Iterator[str]:
 def _taken(plan: CausesPlan, to_beat: float, rounds: int, margin: int) -> str:
     """Return how many positives causes of some shares would have needed in an epoch, in words."""
     cost = odds(to_beat)
-    terms = plan.terms(cost, list(map(int, plan.known_counts.split())), margin)
+    terms = plan.terms(cost, plan.declared, margin)
     positive, negative = (w / plan.units for w in weights_of(cost, terms.swing, plan.units))
     needed, words = plan.needed(terms) + margin, []
     for share in SHARES:
@@ -637,7 +654,7 @@ def forecast(
     # The first window counts all rows, those of the cause too if it is there by then.
     mixed = part * p + (1 - part) * base if share is not None else base
     cost = _forecast_cost(plan, base, mixed)
-    terms = plan.terms(cost, list(map(int, plan.known_counts.split())))
+    terms = plan.terms(cost, plan.declared)
     weights = [weight / plan.units for weight in weights_of(cost, terms.swing, plan.units)]
     # Of one row: what it adds to the loss of publishing nothing, and to the gain of the cause.
     loss = (part * p + (1 - part) * base) * weights[0]

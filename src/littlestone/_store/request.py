@@ -48,15 +48,16 @@ class StreamTerms:
     positive: Sequence[str] = ()
     positive_if: Sequence[str] = ()
     negative: Sequence[str] = ()
+    values: str | None = None
     learner: str = AUTO
     seed: int | None = None
 
     @property
     def cls(self) -> HypothesisClass:
-        """Return the class that the specification and the normal labels describe."""
+        """Return the class that the specification, the normal labels and the values describe."""
         if len(self._named_labels) > 1:
             raise BadParameter(LABELS_CONFLICT)
-        return parse_spec(self.spec, self.negative)
+        return parse_spec(self.spec, self.negative, self.values)
 
     def schema(self, cls: HypothesisClass) -> Schema:
         """Return which columns are read, and how."""
@@ -161,12 +162,12 @@ class RunConfig:
 
     def refuse_other(self, task: LearnRequest, path: Path) -> None:
         """Raise `BadStore` if an option differs from what the learner was begun with."""
-        # The class by what it is, not by its text: a table's file may have changed under the same
-        # name.
-        if "spec" in task.given:
-            self._refuse_other_class(task.spec, path)
+        # The class by what it is, not by its text: a file of it may have changed under its name.
         asked, stored = task.to_json(), self.terms.to_json()
-        for name in sorted(task.given & {*asked} - {"spec"}):
+        of_class = {name: asked[name] for name in ("spec", "values") if name in task.given}
+        if of_class:
+            self._refuse_other_class(replace(self.terms, **of_class), path)
+        for name in sorted(task.given & {*asked} - {*of_class}):
             given, begun = asked[name], stored[name]
             if given != begun:
                 raise BadStore(
@@ -174,18 +175,24 @@ class RunConfig:
                     "it out to go on, or begin another file"
                 )
 
-    def _refuse_other_class(self, spec: str, path: Path) -> None:
+    def _refuse_other_class(self, asked: StreamTerms, path: Path) -> None:
         # Normal labels are compared with the other options.
-        if same_class(parse_spec(spec, self.terms.negative), self.cls):
+        if same_class(asked.cls, self.cls):
             return
-        if spec != self.terms.spec:
-            raise BadStore(
-                f"{path} was begun with --class {self.terms.spec}, not {spec}: leave it out to go on, "
-                "or begin another file"
-            )
+        for option, given, begun in (
+            ("--class", asked.spec, self.terms.spec), ("--values", asked.values, self.terms.values)
+        ):  # fmt: skip
+            if given != begun:
+                raise BadStore(
+                    f"{path} was begun with {option} {begun}, not {given}: leave it out to go on, "
+                    "or begin another file"
+                )
+        named, options = asked.spec, "--class"
+        if asked.values is not None:
+            named, options = f"{named} with {asked.values}", f"{options} and --values"
         raise BadStore(
-            f"{path} was begun with another class under the name {spec}: what it names has changed "
-            "since. Leave --class out to go on with the class that the file keeps, or begin "
+            f"{path} was begun with another class under the name {named}: what it names has changed "
+            f"since. Leave {options} out to go on with the class that the file keeps, or begin "
             "another file"
         )
 
