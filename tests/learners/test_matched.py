@@ -1,6 +1,7 @@
 """Parts of matched rounds are the matched parts, whichever way they are cut."""
 
 import pickle
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,8 @@ def test_parts_of_matched_rounds_are_the_matched_parts() -> None:
     draw = np.random.default_rng(1)
     for causes in ((), two, named):
         cls = OUTCOMES if causes == named else CAUSES
-        asked = Asked(causes, KnownKeys(cls, {"country": ["SE", "NO"]}) if causes else None)
+        known = KnownKeys(cls, {"country": ["SE", "NO"]}) if causes else None
+        asked = Asked(causes, known, () if causes else ("version", "country"))
         whole = match(cls, rounds, asked)
         assert same(pickle.loads(pickle.dumps(whole)), whole)
         for start, stop in ((0, 2000), (100, 102), (101, 500), (700, 2000), (300, 300)):
@@ -42,6 +44,34 @@ def test_parts_of_matched_rounds_are_the_matched_parts() -> None:
             assert same(whole.taken(kept), match(cls, rounds.taken(kept), asked))
 
 
+def test_a_round_votes_once_and_by_its_number_wherever_it_is_kept() -> None:
+    """A block on a cluster numbers its rows from 0, and knows the numbers of rounds later."""
+    table, names = columns(400), ("version", "country")
+    batch: dict[str, Any] = {name: np.array(table[name], dtype=object) for name in names}
+    batch["age"] = np.array(table["age"], dtype=np.int64)
+    number, labels = np.arange(400), np.zeros(400, dtype=bool)
+    since, wanted, counted = 250, Counter[bytes](), Counter[bytes]()
+    whole = match(CAUSES, UsableRounds(batch, labels, number, number), Asked((), None, names))
+    for place in range(since, 400):
+        (value,) = whole.taken(number == place).votes(names, since).items()
+        wanted.update({value[0]: value[1]})
+        assert value[1] == 1
+    for begin, end in ((0, 100), (100, 260), (260, 400)):
+        block = {name: column[begin:end] for name, column in batch.items()}
+        local = np.arange(end - begin)
+        rounds = UsableRounds(block, labels[begin:end], local, local)
+        answer = match(CAUSES, rounds, Asked((), None, names))
+        # Rows after a span may be null rounds or not: that changes no vote within it.
+        for span in (answer, answer.between(0, (end - begin) // 2)):
+            votes = span._replace(number=span.number + begin).votes(names, since)
+            alone = whole.between(begin, begin + span.size).votes(names, since)
+            assert votes == alone
+        counted += answer._replace(number=answer.number + begin).votes(names, since)
+    assert counted == wanted == whole.votes(names, since)
+    assert sum(wanted.values()) == 400 - since
+    assert whole.votes(names, 400) == Counter()
+
+
 def same(one: Matched, other: Matched) -> bool:
     arrays: list[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = [
         (one.number, other.number),
@@ -52,6 +82,7 @@ def same(one: Matched, other: Matched) -> bool:
     for ours, theirs in zip(one.unmatched, other.unmatched, strict=True):
         arrays += zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True)
     arrays += zip(map(np.asarray, one.lone), map(np.asarray, other.lone), strict=True)
+    arrays += zip(map(np.asarray, one.voted), map(np.asarray, other.voted), strict=True)
     if one.own is not None and other.own is not None:
         arrays.append((one.own, other.own))
     same_kind = (one.own is None) == (other.own is None) or not one.size or not other.size

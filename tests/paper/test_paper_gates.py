@@ -29,7 +29,7 @@ from littlestone.paper import AboveThreshold, composed_epsilon
 from littlestone.paper.gates import EveryCheck, HistSparse
 from privacy import faults
 from privacy.paper_laws import every_check, forest, sparse_vector, votes_gate
-from privacy.test_gate_laws import reacting, reacting_laws
+from privacy.reacting import reacting, reacting_laws
 
 F = Fraction
 

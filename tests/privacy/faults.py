@@ -6,7 +6,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from littlestone._audit.enumeration import EnumeratingNoise
+from littlestone._audit.enumeration import EnumeratingNoise, Transcript
 from littlestone._audit.gates import (
     CauseRow,
     Causes,
@@ -14,7 +14,6 @@ from littlestone._audit.gates import (
     Effects,
     Pair,
     Stream,
-    Transcript,
 )
 from littlestone._learners.effect import NORMAL, NULL, Effect
 from littlestone._privacy.accounting import Cost
@@ -527,7 +526,7 @@ class UnlistedAtZero(CauseWorld):
 
     def listing(self, key: bytes, effects: Effects, alone: Effects) -> Pair:
         listed = any(key in row[0] for row, _ in effects)
-        every = [((key,), e) for _, e in alone]
+        every = [(((key,), row[1]), e) for row, e in alone]
         return super().listing(key, effects, alone if listed else every)
 
 

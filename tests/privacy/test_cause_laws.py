@@ -3,11 +3,12 @@ and refuted for planted faults; on fixed streams, on worlds that react, and for 
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -342,6 +343,12 @@ EPOCHS = [
 """Terms, costs and weights of one epoch after the other."""
 
 
+@cache
+def with_margin(epoch: int, margin: int) -> CauseGate:
+    gate = EPOCHS[epoch]
+    return replace(gate, terms=gate.terms._replace(margin=margin))
+
+
 def test_terms_costs_and_weights_may_change_from_epoch_to_epoch() -> None:
     """All by the transcript: thresholds, ages, margins, rates, weights, and how keys are known."""
 
@@ -351,8 +358,7 @@ def test_terms_costs_and_weights_may_change_from_epoch_to_epoch() -> None:
     def tell(past: Transcript) -> Callable[[Any], None]:
         def told(gate: Any) -> None:
             if not gate.epoch_age:
-                terms = gate_at(past).terms._replace(margin=dropped(past))
-                replace(gate_at(past), terms=terms).begins(gate)
+                with_margin(fired(past) % 3, dropped(past)).begins(gate)
             gate.schedule.begin_epoch(1 + fired(past), Threshold(1 + fired(past)))
 
         return told
@@ -861,15 +867,14 @@ class CountedWorld(CauseWorld):
         def world(past: Transcript) -> tuple[Any, ...]:
             loss, moves, _ = inputs(past)
             causes, since = self.epoch(past)
-            rows = [row for n in range(since, len(past) + 1) for row in stream(past[:n])]
-            cells = [effect(*row, causes, faults.SIGN, faults.SIGN).cell for row in rows]
-            places = [*range(len(causes)), NOBODY]
-            counts = [
-                sum(cell == (place, NORMAL) if not label else cell is not None and
-                    cell[0] == place and cell[1] > NORMAL for cell in cells)
-                for place in places for label in (0, 1)
-            ]  # fmt: skip
-            return loss, (moves, counts)
+            counts = Counter[tuple[int, bool]]()
+            for number in range(since, len(past) + 1):
+                for listed, label in stream(past[:number]):
+                    cell = effect(listed, label, causes, faults.SIGN, faults.SIGN).cell
+                    if cell is not None:
+                        counts[cell[0], cell[1] > NORMAL] += 1
+            cells = product([*range(len(causes)), NOBODY], (False, True))
+            return loss, (moves, [counts[cell] for cell in cells])
 
         return world
 
@@ -941,9 +946,8 @@ DRAWN: list[bytes | None] = []
 def name_of(key: bytes) -> bytes:
     """A cause in the words of the plain world."""
     cause = cause_from_key(key)
-    parts = sorted(f"{c.column}={c.value}".encode() for c in cause.conditions)
-    label = {None: 1, "t": 1, "u": 2}[cause.outcome]  # type: ignore[index]
-    return AND.join(parts) + (b">2" if label == 2 else b"")
+    parts = sorted(f"{c.column}={c.value!s}".encode() for c in cause.conditions)
+    return AND.join(parts) + (b">2" if cause.outcome == "u" else b"")
 
 
 def in_world(move: bytes | None) -> bytes | None:
@@ -1001,14 +1005,17 @@ def test_the_causes_learner_has_the_law_of_summed_effects(
 
     whole = law(run, NoWindows)
     keyed = [[(tuple(name_of(c.key) for c in cls.patterns_of(x)), code[y])] for x, y in rows]
-    said = transcripts(*world_of(plan, cls, every, longest)(fixed(keyed)), checks)
+    make, world = world_of(plan, cls, every, longest)
+    said = transcripts(make, world(fixed(keyed)), checks)
     assert whole.keys() == said.keys()
     assert len(said) > 10
     assert all(whole[past] == pytest.approx(said[past], rel=1e-9) for past in said)
 
 
-def world_of(plan: CausesPlan, cls: ls.Causes, every: int, longest: int) -> Any:
-    """The gate of a plan at its rate, and the plain world of a stream."""
+def world_of(
+    plan: CausesPlan, cls: ls.Causes, every: int, longest: int
+) -> tuple[Callable[[Noise], Gate[Any]], CauseWorld]:
+    """The gate of a plan at its rate, and its plain world."""
     cost = odds(float(plan.given_rate))
     beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
     beat.begin(0.0)
@@ -1053,4 +1060,4 @@ def world_of(plan: CausesPlan, cls: ls.Causes, every: int, longest: int) -> Any:
         made.begin_epoch(terms.monitor, by_law)
         return made
 
-    return lambda stream: (make, world(stream))
+    return make, world

@@ -393,7 +393,7 @@ def test_terms_of_an_epoch_cost_no_more_than_a_round_may() -> None:
     with pytest.raises(BadParameter, match="more than a round may cost"):
         mechanism(joint).begin_epoch(TERMS, *begin)
     # What costs no more is fine, and is what the next epoch has.
-    other = EpochTerms(F(1, 2), F(3, 4), F(4, 3))
+    other = TERMS._replace(monitor=F(1, 2), rate=F(3, 4))
     made.begin_epoch(other, 2, Threshold(99))
     assert made.gate is not None
     assert made.gate.monitor.cost == Cost(F(1, 2))
