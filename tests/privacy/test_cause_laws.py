@@ -798,13 +798,13 @@ def test_windows_that_overlap_and_a_first_window_that_is_read_twice() -> None:
 @pytest.mark.parametrize("kind", [StableValues, faults.ThresholdOneTooLow, faults.VotesTwice])
 @pytest.mark.parametrize("epsilon", [F(1, 2), F(1), F(3)])
 def test_values_are_discovered_within_the_claim_and_attain_it(kind: Any, epsilon: Fraction) -> None:
-    # Exactly what a value with one vote has at a threshold of 9: a smaller one is too likely.
-    a = math.exp(-float(epsilon) / 2)
-    claim = Cost(epsilon, F(a**8 / (1 + a) * (1 + 1e-9)))
+    # Just what a value with one vote has at a threshold, so that a smaller one is too likely.
+    a, threshold = math.exp(-float(epsilon) / 2), 1 + math.ceil(32 / epsilon)
+    claim = Cost(epsilon, F(a ** (threshold - 1) / (1 + a) * (1 + 1e-9)))
     found = list(values_findings(lambda noise: kind(noise, claim), claim))
     assert all(finding.kept for finding in found) == (kind is StableValues)
     if kind is StableValues:
-        assert kind(ScriptedNoise({}), claim).threshold == 9
+        assert kind(ScriptedNoise({}), claim).threshold == threshold
         assert found[0].delta > 0.999 * float(claim.delta)
         assert found[1].epsilon > 0.99 * float(epsilon)
 
