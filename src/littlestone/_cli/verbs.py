@@ -232,6 +232,9 @@ _verb(
     "Show what a stored learner has published; with --private, what only its owner may see.",
     "littlestone show run.db --private",
     file=argument(Path, "The file that `learn --db` or `serve` keeps."),
+    statement=option(
+        bool, "Print one page for a privacy officer: what is promised, and what not.", "--statement"
+    ),
     private=option(bool, "Show the private side too, on standard error.", "--private"),
     as_json=AS_JSON,
     private_json=PRIVATE_JSON,

@@ -54,7 +54,7 @@ class Service:
         self.tokens, self.limits, self.feeder, self.audit = tokens, limits, feeder, audit
         # Read here: from the start of the writer on, the store belongs to its thread.
         self.path, self.run, self.config = store.path, store.run, store.about
-        self.guarantee, terms = store.guarantee, store.about.terms
+        terms = store.about.terms
         self.schema = terms.schema(store.cls)
         self.events = EventHub(PublicState(store.published, store.spent), store.key, terms.label)
         call = asyncio.get_running_loop().call_soon_threadsafe
