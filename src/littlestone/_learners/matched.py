@@ -23,7 +23,8 @@ from littlestone._privacy.causes import Counts
 
 def match(cls: Causes, rounds: Rounds, causes: Sequence[Cause]) -> "Matched":
     """Match rounds with causes, and code those that none matches."""
-    size, index, own = len(rounds.number), pattern_index(cls), None
+    size, index, own = len(rounds), pattern_index(cls), None
+    answers = rounds.answers
     if causes and size:
         counts, first = match_counts(causes, rounds.columns)
         if cls.has_outcomes:
@@ -31,9 +32,9 @@ def match(cls: Causes, rounds: Rounds, causes: Sequence[Cause]) -> "Matched":
     else:
         counts, first = np.zeros(size, np.int8), np.full(size, -1, np.int8)
     unmatched = counts == 0
-    negative, positive = unmatched & ~rounds.answers, unmatched & rounds.answers
+    negative, positive = unmatched & ~answers, unmatched & answers
     rows = index.read(rounds.columns, negative.nonzero()[0], positive.nonzero()[0])
-    return Matched(rounds.number, rounds.answers, counts, first, rows, own)
+    return Matched(rounds.number, answers, counts, first, rows, own)
 
 
 class Matched(NamedTuple):
