@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from commands import littlestone
+from littlestone import read_store
 
 ROWS = 400
 Row = Sequence[object]
@@ -115,3 +116,19 @@ def test_a_cap_is_told_apart_from_rows_that_cannot_be_read(files: list[Path]) ->
     report = (files[1] / "r.html").read_text()
     assert "385 further rounds were beyond the cap of their user" in report
     assert "1 row could not be read" in report
+
+
+def test_the_statement_is_one_page_that_can_be_quoted(files: list[Path]) -> None:
+    done = littlestone(*LEARN, "--db", "run.db", folder=files[0])
+    assert done.returncode == 0, done.stderr
+    said = littlestone("show", "run.db", "--statement", folder=files[0])
+    lines = said.stdout.splitlines()
+    assert (said.returncode, said.stderr) == (0, "")
+    assert len(lines) < 50
+    assert max(map(len, lines)) <= 80
+    whole = " ".join(said.stdout.split())
+    view = read_store(files[0] / "run.db")
+    assert str(view.published.guarantee) in whole
+    assert f"computed from {view.published.rounds} events" in whole
+    for text in view.published.guarantee.meaning().values():
+        assert text in whole

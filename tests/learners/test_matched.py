@@ -51,7 +51,7 @@ def test_a_round_votes_once_and_by_its_number_wherever_it_is_kept() -> None:
     batch["age"] = np.array(table["age"], dtype=np.int64)
     number, labels = np.arange(400), np.zeros(400, dtype=bool)
     since, wanted, counted = 250, Counter[bytes](), Counter[bytes]()
-    whole = match(CAUSES, UsableRounds(batch, labels, number, number), Asked((), None, names))
+    whole = match(CAUSES, Rounds(batch, labels, numbers=number), Asked((), None, names))
     for place in range(since, 400):
         (value,) = whole.taken(number == place).votes(names, since).items()
         wanted.update({value[0]: value[1]})
@@ -59,7 +59,7 @@ def test_a_round_votes_once_and_by_its_number_wherever_it_is_kept() -> None:
     for begin, end in ((0, 100), (100, 260), (260, 400)):
         block = {name: column[begin:end] for name, column in batch.items()}
         local = np.arange(end - begin)
-        rounds = UsableRounds(block, labels[begin:end], local, local)
+        rounds = Rounds(block, labels[begin:end], numbers=local)
         answer = match(CAUSES, rounds, Asked((), None, names))
         # Rows after a span may be null rounds or not: that changes no vote within it.
         for span in (answer, answer.between(0, (end - begin) // 2)):

@@ -120,6 +120,38 @@ def test_noise_of_tests_guarantees_nothing() -> None:
     assert "SeededNoise(3, NOT PRIVATE)" in str(guarantee)
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 1.1, 3.0, 10.0, 300.0, 5000.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-7, 3e-5])
+def test_words_never_understate_the_numbers(epsilon: float, delta: float) -> None:
+    said = Guarantee(epsilon, delta).meaning()
+    factor, _, chance = (
+        said["The guarantee"]
+        .partition("factor of ")[2]
+        .partition(". This")[0]
+        .partition(", plus 1 in ")
+    )
+    power = math.exp(min(epsilon, 700))
+    if not factor.startswith("e^"):
+        assert power <= float(factor.replace(",", "")) <= 1.02 * power
+    assert bool(chance) == bool(delta)
+    if delta:
+        assert delta <= 1 / int(chance.replace(",", "")) <= 1.001 * delta
+    # The best test of two hypotheses under (epsilon, delta), each as likely as the other.
+    best = (power + delta) / (power + 1)
+    guess = float(said["In other words"].partition("at most ")[2].partition(" %")[0]) / 100
+    assert best <= guess <= best + 0.001
+
+
+def test_a_guarantee_is_explained_for_the_unit_that_it_protects() -> None:
+    users = Guarantee(1.0, 1e-6, unit="user", cap=5).explain()
+    assert "Each user: the values and labels of all events" in users
+    assert "At most\n  5 of them count" in users
+    assert "Several events of one person: k of them" in Guarantee(1.0, 0.0).explain()
+    assert max(map(len, users.splitlines())) <= 80
+    nothing = Guarantee.of(Cost(Fraction(1)), SeededNoise(3))
+    assert nothing.explain() == f"The guarantee\n  There is no privacy here: {nothing.noise}."
+
+
 def test_costs_that_make_no_sense() -> None:
     for epsilon, delta in ((-1, 0), (1, -1)):
         with pytest.raises(BadParameter):

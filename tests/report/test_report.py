@@ -26,6 +26,7 @@ from littlestone._learners.evidence import (
 )
 from littlestone._learners.trace import TOP, Sample
 from littlestone._plots import COLOURS, inline_svg, plot_mistakes, svg_file
+from littlestone._privacy.accounting import Guarantee
 from littlestone._privacy.testing import SeededNoise
 from littlestone._report.report import (
     Report,
@@ -108,6 +109,7 @@ RUN = Report(
     ledger=[("monitor", "3", "(0.4, 0)", "epochs are disjoint")],
     notes=["The horizon was not reached."],
     provenance={"version": "0.1.0", "seed": "7"},
+    statement=Guarantee(1.0, 1e-6).meaning(),
 )
 
 
@@ -254,6 +256,7 @@ def test_the_headline() -> None:
     assert "since round 212,962 of 400,000" in page.said("p")
     assert page.said("dd") == ["120", "400,000", "399,998", "3", "2"]
     assert RUN.guarantee in page.said("p")
+    assert RUN.statement["In other words"] in page.said("bdi")
     assert RUN.notes[0] in page.said("p")
 
 

@@ -70,7 +70,7 @@ def test_it_is_filled_and_then_live(served: Running, page: Page, tmp_path: Path)
     expect(page.locator("#rule")).to_have_text(sentence)
     expect(page.locator("#said")).to_contain_text(sentence)  # a screen reader says it
     expect(page.locator("#releases li")).to_have_count(2)
-    expect(page.locator("#words li").first).to_contain_text("almost nothing about any one event")
+    expect(page.locator("#words li").first).to_contain_text("What is protected: Each single event")
     expect(page.locator("#epsilon")).to_have_text("1")
     rounds = served.get("/hypothesis").json()["rounds"]
     expect(page.locator("#left")).to_have_text(f"{1_000_000 - rounds:,}")

@@ -276,18 +276,18 @@ def test_rows_learned_again_are_paid_for(day: Path) -> None:
         assert done.returncode == 0, done.stderr
         shown = read_store(store).published
         assert shown.rounds == 200 * repeat
-        delta = float(shown.guarantee.split(", ")[1].partition(")")[0])
+        quoted, delta = str(shown.guarantee), shown.guarantee.delta
         assert delta == pytest.approx(deltas[repeat])
-        assert shown.guarantee == GUARANTEES[repeat].format(delta)
-        assert shown.guarantee in done.stdout
-        assert shown.guarantee in littlestone("show", store).stdout
+        assert quoted == GUARANTEES[repeat].format(delta)
+        assert quoted in done.stdout
+        assert quoted in littlestone("show", store).stdout
     learned(day, out=out)  # goes on with its own file
     with open_store(store) as opened:
         assert (opened.guarantee.epsilon, opened.repeats) == (12.0, 3)
         assert opened.spent.epsilon == 3 * opened.learner.spent.epsilon
     with running_service.running(store, store=open_store(store)) as served:
         public = served.client.get("/guarantee").json()
-    assert (public["guarantee"], public["epsilon"]) == (shown.guarantee, 12.0)
+    assert (public["guarantee"], public["epsilon"]) == (quoted, 12.0)
     assert public["spent_epsilon"] == float(opened.spent.epsilon)
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["round"] for line in lines] == [one.round for one in shown.releases]

@@ -46,6 +46,7 @@ from littlestone._learners.plan_table import PlanTable, delta_warning
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray import Ray, ray_of, redirect_output
+from littlestone._report.alerts import Alerts, destinations_of
 from littlestone._report.report import (
     RunResult,
     refuse_file,
@@ -204,20 +205,29 @@ def run(
         budget, cls = check_budget(task), task.cls
     _refuse_unusable_files(task, db)
     # Everything that can be refused is refused before the store is taken over.
-    engine = engine_for(task)
+    engine, receivers = engine_for(task), destinations_of(task)
     with rows_of(task, cls, engine, stored=db is not None, stop=stop) as rows:
         if isinstance(rows, TopicRows) and known_topic(sources, rows) is None:
             notes += [note for note in [rows.check()] if note is not None]
         with noting(notes):
             begun = _begin(db, task, cls, rows, engine)
-        with begun, ReleasesFile(task.out, begun) as file:
+        with (
+            begun,
+            ReleasesFile(task.out, begun) as file,
+            Alerts(begun, receivers, notes.append) as alerts,
+        ):
             length = rows.length if db is None else begun.about.chosen.plan.horizon
             outcome = RunResult(task, begun, length, notes=notes)
             file.refuse_other()
             # Committed before the first row is learned; nothing after this is refused.
             notes += charge_run(begun, budget, task.source)
             file.begin()
-            _learn_rows(outcome, rows, file, watch, stop, budget)
+
+            def publish() -> None:
+                file.publish()
+                alerts.publish(begun.published)
+
+            _learn_rows(outcome, rows, publish, watch, stop, budget)
     _finish(outcome)
     return outcome
 
@@ -253,7 +263,7 @@ def _begin(
 def _learn_rows(
     outcome: RunResult,
     rows: AnyRows,
-    file: ReleasesFile,
+    publish: Callable[[], None],
     watch: ProgressCallback,
     stop: Event,
     budget: BudgetFile | None = None,
@@ -274,7 +284,7 @@ def _learn_rows(
             run.learn(block, reached)
         elif reached is not None and reached not in run.sources():
             run.keep_source(reached)  # the file has another name or place now
-        file.publish()
+        publish()
         watch(outcome)
         if task.is_endless and learner.rounds >= plan.horizon:
             break
@@ -285,7 +295,7 @@ def _learn_rows(
     # depend on what they saw: then nothing more is released.
     if not stop.is_set():
         run.end_window()
-        file.publish()
+        publish()
     if run.path is None:
         # Not with a store: its stream may go on in another run.
         if isinstance(learner, DPSOA) and len(learner.releases) == 1 and not vacuous:

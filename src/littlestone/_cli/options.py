@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, str] = {
     "What everybody needs": "",
     "Privacy": "user cap budget dataset again strict",
-    "Output": "out report private_json force as_json",
+    "Output": "out report private_json force on_release command alert_key as_json",
     "Network": "host port host_name trusted_proxy tls_certificate tls_key tokens limit",
     "Advanced": "change_cost min_rate baseline values learner seed format delimiter encoding follow "
     "complete new_rows until_end engine workers source kafka_option kafka_config log_format audit_log "
@@ -102,6 +102,7 @@ BUDGET_AND_UNIT = (
     "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "baseline",
     "values", "learner",
 )  # fmt: skip
+ALERTS = ("on_release", "command", "alert_key")
 LABELS = ("spec", "label", "positive", "positive_if", "negative")
 # An option for each field of a request.
 OPTIONS: Mapping[str, Parameter] = {
@@ -160,6 +161,21 @@ OPTIONS: Mapping[str, Parameter] = {
     "report": option(Path | None, "Write an HTML report here. Private."),
     "private_json": PRIVATE_JSON,
     "force": option(bool, "Overwrite --out and --report.", "--force"),
+    "on_release": option(
+        str | None,
+        "Send each new rule there, as JSON with its evidence and the guarantee; slack+https://... as "
+        "Slack takes it.",
+        metavar="URL",
+    ),
+    "command": option(
+        str | None,
+        "Run this for each new rule, with the same JSON on its standard input.",
+        "--exec",
+        metavar="COMMAND",
+    ),
+    "alert_key": option(
+        Path | None, "With --on-release: sign with the key in this file (HMAC).", metavar="FILE"
+    ),
     "strict": option(bool, "Stop at a bad row, outside the guarantee.", "--strict"),
     "format": FORMAT,
     "delimiter": DELIMITER,

@@ -12,6 +12,7 @@ import typer
 from littlestone._data.kafka import TopicRows, is_topic, read_settings
 from littlestone._learners.registry import check_name, planned_names
 from littlestone._privacy.parameters import BadParameter
+from littlestone._report.alerts import Alerts, destinations_of
 from littlestone._store.budgets import BudgetFile, charge_run, check_budget, stored_budget
 from littlestone._store.files import refuse_leftovers
 from littlestone._store.request import LearnRequest, choose_learner
@@ -48,7 +49,7 @@ def serve(
     try:
         from littlestone._service.app import make_app
         from littlestone._service.limits import Limits
-        from littlestone._service.operations import AuditLog, logging_config
+        from littlestone._service.operations import LOG, AuditLog, logging_config
         from littlestone._service.server import (
             Certificate,
             HttpServer,
@@ -89,12 +90,14 @@ def serve(
         _refuse(db, task)
         rows = None if source is None else _topic(db, replace(task, source=source))
         audit = None if audit_log is None else AuditLog(audit_log)
+        receivers = destinations_of(task)
         store, feeder = _store(db, task), None
         undo.pop_all()  # the service starts: its tokens stay
         if rows is not None:
             feeder = TopicFeeder(rows, task, store.about.chosen.plan.horizon)
         hosts = host, *(host_name or ())
-        app = make_app(store, keys, limits, hosts=hosts, feeder=feeder, audit=audit)
+        alerts = Alerts(store, receivers, LOG.warning)
+        app = make_app(store, keys, limits, hosts=hosts, feeder=feeder, audit=audit, alerts=alerts)
         if not secure and not is_loopback(host):
             typer.echo(OPEN.format(host=host), err=True)
         # An IPv6 address stands in brackets in a URL.

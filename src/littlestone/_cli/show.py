@@ -9,12 +9,15 @@ import typer
 from rich.console import Console
 
 from littlestone._cli.terminal import plain_console, print_owner_lines, print_public, say
+from littlestone._display import library_version
+from littlestone._privacy.accounting import in_sections
 from littlestone._report.report import (
     counts_in_words,
     counts_of,
     errors_by_kind,
     public_of,
     refuse_file,
+    statement_of,
     write_private,
 )
 from littlestone._store.copies import StoreMarks
@@ -29,7 +32,9 @@ PROMISED = (
 )
 
 
-def show(file: Path, *, private: bool, as_json: bool, private_json: Path | None) -> None:
+def show(
+    file: Path, *, statement: bool, private: bool, as_json: bool, private_json: Path | None
+) -> None:
     """Show what a stored learner has published; with --private, what only its owner may see."""
     # Before anything is printed: a refusal afterwards would look like half a success.
     refuse_file(private_json)
@@ -39,6 +44,8 @@ def show(file: Path, *, private: bool, as_json: bool, private_json: Path | None)
     if as_json:
         public = public_of(shown.about, shown.published) | marks_to_json(shown.marks)
         typer.echo(json.dumps({"public": public}, ensure_ascii=False))
+    elif statement:
+        typer.echo(_statement(shown))
     else:
         _print_public(plain_console(), shown)
     if private_json is not None:
@@ -47,6 +54,15 @@ def show(file: Path, *, private: bool, as_json: bool, private_json: Path | None)
         # Both streams may be one terminal: the public side comes first.
         sys.stdout.flush()
         _print_private(plain_console(stderr=True), shown)
+
+
+def _statement(shown: StoreView) -> str:
+    """Return the statement about a stored learner, on one page."""
+    title = f"Privacy statement, as of event {shown.published.rounds:,} of run {shown.run}"
+    said = statement_of(shown.about, shown.published)
+    if shown.marks.promised is not None:
+        said["What it rests on"] = PROMISED.format(rounds=shown.marks.promised) + "."
+    return f"{title}\n\n{in_sections(said)}\n\nComputed by littlestone {library_version()}."
 
 
 def marks_to_json(marks: StoreMarks) -> dict[str, Any]:

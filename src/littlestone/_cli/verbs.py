@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from littlestone._cli.options import (
+    ALERTS,
     AS_JSON,
     BASELINE,
     BUDGET_AND_UNIT,
@@ -212,9 +213,9 @@ _verb(
     "littlestone learn kafka://localhost:9092/events --db run.db --class points:merchant "
     "--label fraud --horizon 10000000 --delta 1e-9",
     request=(
-        *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", "budget", "dataset",
-        "strict", "format", "delimiter", "encoding", "complete", "new_rows", "again", "follow",
-        "until_end", "seed", "engine", "workers",
+        *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", *ALERTS, "budget",
+        "dataset", "strict", "format", "delimiter", "encoding", "complete", "new_rows", "again",
+        "follow", "until_end", "seed", "engine", "workers",
     ),
     file=argument(
         str,
@@ -233,6 +234,9 @@ _verb(
     "Show what a stored learner has published; with --private, what only its owner may see.",
     "littlestone show run.db --private",
     file=argument(Path, "The file that `learn --db` or `serve` keeps."),
+    statement=option(
+        bool, "Print one page for a privacy officer: what is promised, and what not.", "--statement"
+    ),
     private=option(bool, "Show the private side too, on standard error.", "--private"),
     as_json=AS_JSON,
     private_json=PRIVATE_JSON,
@@ -244,7 +248,7 @@ _verb(
     "Serve a stored learner over HTTP, with a live page.",
     "littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
     "--horizon 10000000 --source kafka://localhost:9092/payments",
-    request=(*LABELS, *BUDGET_AND_UNIT, "seed", "budget", "dataset", "new_rows"),
+    request=(*LABELS, *BUDGET_AND_UNIT, "seed", "budget", "dataset", "new_rows", *ALERTS),
     db=DB,
     source=option(
         str | None,

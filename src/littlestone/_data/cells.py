@@ -1,4 +1,4 @@
-"""Readers of what a stream has beside the columns of a class: labels and users; checks of Arrow.
+"""Readers of what a stream has beside the columns of a class: labels and users.
 
 Each is mapped over the distinct cells of a column, as the readers of `_hypotheses/cells.py` are:
 what another row holds never changes what a cell becomes (docs/guarantee.md, Lemma 0).
@@ -12,10 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._data.rounds import NULL, Labels, UserNumbers
-from littlestone._hypotheses.cells import Cells, Kind, ReadColumn, is_text, passes, read_column
-from littlestone._hypotheses.cells import flat_type as flat_type
-from littlestone._hypotheses.cells import quoted as quoted
-from littlestone._hypotheses.columns import Column, objects
+from littlestone._hypotheses.cells import Cells, Kind, ReadColumn, passes, read_column
+from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.values import Mask, Plain, key_of
 from littlestone.errors import BadExample
 
@@ -53,8 +51,8 @@ def _is_utf8(text: str) -> bool:
 
 def read_labels(
     column: Column, read: Callable[[Any], Plain]
-) -> tuple[Labels, Column, dict[int, BadExample]]:
-    """Read labels by a function of one: return them, outcomes, and what is wrong with which code.
+) -> tuple[Labels, list[Plain], dict[int, BadExample]]:
+    """Read labels by a function of one: return them; by code, outcomes and what is wrong.
 
     The function returns a truth value, or an outcome that is None for a normal label.
     """
@@ -66,10 +64,11 @@ def read_labels(
         except BadExample as error:
             outcomes.append(None)
             wrong[code] = error
-    positive = (outcome is not None and outcome is not False for outcome in outcomes)
-    labels = np.fromiter(positive, np.int32, len(outcomes))
-    labels[list(wrong)] = NULL
-    return labels[column.codes], Column(objects(outcomes), column.codes), wrong
+    positive = [outcome is not None and outcome is not False for outcome in outcomes]
+    labels = np.array(positive, dtype=np.int32)
+    for code in wrong:
+        labels[code] = NULL
+    return labels[column.codes], outcomes, wrong
 
 
 # The number of nobody: a round without a user is a null round.
@@ -106,56 +105,3 @@ def read_users(column: Column) -> tuple[UserNumbers, dict[int, BadExample]]:
         except BadExample as error:
             wrong[code] = error
     return numbers[column.codes], wrong
-
-
-def validated(batch: Any) -> Any:
-    """Return a batch that comes from outside; raise `ArrowInvalid` if reading it is not safe.
-
-    An offset or an index that leads out of its buffer would read other memory, or end the process.
-    """
-    # First the sizes of the buffers, without which nothing below may look into them.
-    batch.validate()
-    for column in batch.columns:
-        _as_bytes(column).validate(full=True)
-    return batch
-
-
-def _as_bytes(column: Any) -> Any:
-    """Return a column with bytes in place of text: text that is not UTF-8 is a fault of its row."""
-    held = str(flat_type(column.type))
-    if held not in _BYTES_OF:
-        return column
-    if held == str(column.type):
-        return column.cast(_BYTES_OF[held])
-    column.dictionary.cast(_BYTES_OF[held]).validate(full=True)
-    return column.from_arrays(column.indices, column.dictionary.cast(_BYTES_OF[held]))
-
-
-_BYTES_OF = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
-
-
-# What a column must hold to be read as a kind, for errors.
-EXPECTED: dict[Kind, str] = {
-    "value": "text, bytes or whole numbers; convert the column to text",
-    "number": "whole numbers, floats, decimals, truth values or text",
-    "truth": "truth values, numbers or text",
-}
-
-
-def is_usable(held: Any, kind: Kind) -> bool:
-    """Return whether a column of some type can be read as a kind of value."""
-    from pyarrow import types
-
-    if kind == "value":
-        # Floats and truth values have no one text: whoever wrote the file may have guessed the
-        # type from the rows, and one missing cell makes 3.0 of 3 (docs/guarantee.md, Lemma 0).
-        whole = bool(types.is_integer(held) or types.is_null(held))
-        return whole or is_text(held) or _is_bytes(held)
-    number = bool(types.is_integer(held) or types.is_floating(held) or types.is_boolean(held))
-    if kind == "number":
-        number = number or bool(types.is_decimal(held) or types.is_null(held))
-    return number or is_text(held)
-
-
-def _is_bytes(held: Any) -> bool:
-    return str(held) in ("binary", "large_binary", "binary_view")

@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._data.cells import quoted
 from littlestone._data.rounds import BadStream
 from littlestone._data.schema import Faults, Schema
 from littlestone._data.text import CHECKED_ROWS, Split
+from littlestone._hypotheses.cells import quoted
 
 # The most lines of one record of CSV.
 MAX_RECORD_LINES = 100

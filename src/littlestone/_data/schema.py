@@ -30,7 +30,6 @@ from littlestone._data.cells import (
     WRONG,
     WRONG_USER,
     WRONG_VALUE,
-    quoted,
     read_file_column,
     read_labels,
     read_users,
@@ -46,8 +45,9 @@ from littlestone._hypotheses.cells import (
     is_missing,
     label,
     passes,
+    quoted,
 )
-from littlestone._hypotheses.columns import Column
+from littlestone._hypotheses.columns import Column, objects
 from littlestone._hypotheses.frames import arrow_stream, arrow_table
 from littlestone._hypotheses.rows import (
     Batch,
@@ -156,7 +156,7 @@ class Schema:
         kept = sorted(faults)[:MOST_FAULTS_KEPT]
         bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
         if self.normal:
-            columns[OUTCOME] = outcomes
+            columns[OUTCOME] = Column(objects(outcomes), column.codes)
         return Rounds(columns, labels, users, bad)
 
     def read_columns(self, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def read_rounds(
     labels[~readable] = NULL
     numbers = None if users is None else _read_users(users, labels, refuses)
     if schema.normal:
-        batch = {**batch, OUTCOME: outcomes}
+        batch = {**batch, OUTCOME: Column(objects(outcomes), column.codes)}
     return Rounds(batch, labels, numbers)
 
 

@@ -22,11 +22,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from littlestone._data.cells import EXPECTED, flat_type, is_usable, validated
 from littlestone._data.locations import NEEDS_PYARROW, Location, in_one_line
 from littlestone._data.rounds import BadStream, BlockSize, Rounds, Start
 from littlestone._data.schema import Schema
 from littlestone._data.text import STDIN
+from littlestone._hypotheses.cells import Kind, flat_type, is_text
 
 # How the names of files end.
 ENDINGS = {"parquet": (".parquet",), "arrow": (".arrow", ".feather", ".arrows", ".ipc")}
@@ -217,10 +217,10 @@ def column_types(found: Any, location: Location, schema: Schema) -> list[Any]:
     for name in schema.names:
         kind = schema.kinds.get(name, schema.label_kind if name == schema.label else "value")
         held = pyarrow.string() if name in partition else found.field(name).type
-        if not is_usable(flat_type(held), kind):
+        if not _is_usable(flat_type(held), kind):
             raise BadStream(
                 f"{where}: column {name!r} has type {held}, which cannot be read as a {kind}: "
-                f"expected {EXPECTED[kind]}"
+                f"expected {_EXPECTED[kind]}"
             )
         types.append(flat_type(held))
     return types
@@ -356,3 +356,52 @@ def _type_of(held: Any) -> ColumnType:
     }
     names = (name for name, each in tests.items() if any(test(held) for test in each))
     return next(names, "other")
+
+
+def validated(batch: Any) -> Any:
+    """Return a batch that comes from outside; raise `ArrowInvalid` if reading it is not safe.
+
+    An offset or an index that leads out of its buffer would read other memory, or end the process.
+    """
+    # First the sizes of the buffers, without which nothing below may look into them.
+    batch.validate()
+    for column in batch.columns:
+        _as_bytes(column).validate(full=True)
+    return batch
+
+
+def _as_bytes(column: Any) -> Any:
+    """Return a column with bytes in place of text: text that is not UTF-8 is a fault of its row."""
+    held = str(flat_type(column.type))
+    if held not in _BYTES_OF:
+        return column
+    if held == str(column.type):
+        return column.cast(_BYTES_OF[held])
+    column.dictionary.cast(_BYTES_OF[held]).validate(full=True)
+    return column.from_arrays(column.indices, column.dictionary.cast(_BYTES_OF[held]))
+
+
+_BYTES_OF = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
+
+
+# What a column must hold to be read as a kind, for errors.
+_EXPECTED: dict[Kind, str] = {
+    "value": "text, bytes or whole numbers; convert the column to text",
+    "number": "whole numbers, floats, decimals, truth values or text",
+    "truth": "truth values, numbers or text",
+}
+
+
+def _is_usable(held: Any, kind: Kind) -> bool:
+    """Return whether a column of some type can be read as a kind of value."""
+    from pyarrow import types
+
+    if kind == "value":
+        # Floats and truth values have no one text: whoever wrote the file may have guessed the
+        # type from the rows, and one missing cell makes 3.0 of 3 (docs/guarantee.md, Lemma 0).
+        whole = bool(types.is_integer(held) or types.is_null(held))
+        return whole or is_text(held) or str(held) in _BYTES_OF.values()
+    number = bool(types.is_integer(held) or types.is_floating(held) or types.is_boolean(held))
+    if kind == "number":
+        number = number or bool(types.is_decimal(held) or types.is_null(held))
+    return number or is_text(held)

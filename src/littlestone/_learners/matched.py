@@ -40,7 +40,8 @@ class Asked(NamedTuple):
 
 def match(cls: Causes, rounds: Rounds, asked: Asked) -> "Matched":
     """Match rounds with causes, and code those that none matches."""
-    size, index, own, causes = len(rounds.number), pattern_index(cls), None, asked.causes
+    size, index, own, causes = len(rounds), pattern_index(cls), None, asked.causes
+    answers = rounds.answers
     if causes and size:
         counts, first = match_counts(causes, rounds.columns)
         if cls.has_outcomes:
@@ -48,10 +49,10 @@ def match(cls: Causes, rounds: Rounds, asked: Asked) -> "Matched":
     else:
         counts, first = np.zeros(size, np.int8), np.full(size, -1, np.int8)
     unmatched = counts == 0
-    negative, positive = unmatched & ~rounds.answers, unmatched & rounds.answers
+    negative, positive = unmatched & ~answers, unmatched & answers
     rows = index.read(rounds.columns, negative.nonzero()[0], positive.nonzero()[0])
     voted = tuple(column_of(rounds.columns, name, "value") for name in asked.voted)
-    matched = Matched(rounds.number, rounds.answers, counts, first, rows, own, (), voted)
+    matched = Matched(rounds.number, answers, counts, first, rows, own, (), voted)
     if asked.known is None:
         return matched
     return matched._replace(lone=asked.known.read(rounds.columns, np.flatnonzero(matched.alone)))

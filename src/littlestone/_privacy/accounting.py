@@ -4,8 +4,11 @@ A `Cost` is exact, and costs add (docs/guarantee.md, Theorem 8). A `Guarantee` i
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
+from textwrap import TextWrapper
 from typing import Literal, TypeAlias
 
 from littlestone._privacy.noise import Noise
@@ -139,6 +142,77 @@ class Guarantee:
         capped = f": at most {self.cap:,} {rounds} a user count" if self.cap else ""
         again = f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
         return text + capped + again
+
+    def meaning(self) -> dict[str, str]:
+        """Return what the guarantee means to those whose rows are in the stream, by heading."""
+        if math.isinf(self.epsilon):
+            return {"The guarantee": f"There is no privacy here: {self.noise}."}
+        whole = "Each single event: its values and its label."
+        replaced, either = "any single event were replaced by another", "two events"
+        groups = "Several events of one person: k of them have k times the epsilon and more delta."
+        if self.unit == "user":
+            whole = "Each user: the values and labels of all events of that user together."
+            whole += f" At most {self.cap:,} of them count; later ones are not read." * bool(
+                self.cap
+            )
+            replaced = "all events of any single user were replaced by others"
+            either, groups = "two versions of a user's events", "When and how often a user appears."
+        factor, guess, chance = self._in_numbers()
+        return {
+            "What is protected": whole,
+            "Against whom": "Everyone who reads what is published, now or later, also those who know "
+            "every other event and all settings. Whoever can read the learner's file, the private "
+            "report or the memory of the machine sees the events themselves.",
+            "The guarantee": f"{self}. If {replaced}, the "
+            "probability of whatever is published would change by at most a factor of "
+            f"{factor}{chance}. This holds for every stream.",
+            "In other words": f"Someone who knows all but which of {either} is in the data, "
+            f"and guesses it from everything published, is right at most {guess} of the time. A "
+            "blind guess is right 50 % of the time.",
+            "What is not covered": f"{groups} That an event took place, and how many there are. Other "
+            "publications from the same data: their epsilon and delta add to these. What holds of a "
+            "person because it holds of everyone, with their events or without. Settings that were "
+            "chosen after looking at the data.",
+        }
+
+    def _in_numbers(self) -> tuple[str, str, str]:
+        """Return factor, chance of a guess, and what delta adds; none of them understated."""
+        chance = f", plus 1 in {math.floor(1 / Fraction(repr(self.delta))):,}" if self.delta else ""
+        if self.epsilon > LARGEST_POWER:
+            return f"e^{self.epsilon:g}", "100 %", chance
+        power = enclose_exp(Fraction(self.epsilon), DIGITS)[1]
+        guess = (Fraction(power) + Fraction(self.delta)) / (Fraction(power) + 1)
+        factor = Context(prec=3, rounding=ROUND_CEILING).plus(power)
+        return f"{factor:,f}", f"{min(1000, math.ceil(1000 * guess)) / 10:g} %", chance
+
+    def explain(self) -> str:
+        """Return the guarantee in plain words, for somebody who has to answer for it.
+
+        Examples
+        --------
+        >>> print(Guarantee(1.0, 1e-7).explain())
+        What is protected
+          Each single event: its values and its label.
+        ...
+        In other words
+          Someone who knows all but which of two events is in the data, and guesses it
+          from everything published, is right at most 73.2 % of the time. A blind guess
+          is right 50 % of the time.
+        ...
+        """
+        return in_sections(self.meaning())
+
+
+def in_sections(said: Mapping[str, str]) -> str:
+    """Return text by heading, in lines of at most 80 columns."""
+    lines = TextWrapper(
+        width=80,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(f"{heading}\n{lines.fill(text)}" for heading, text in said.items())
 
 
 @dataclass(frozen=True)

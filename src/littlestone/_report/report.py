@@ -44,7 +44,7 @@ from littlestone._plots import (
     short_numbers,
     style_axes,
 )
-from littlestone._report.causes import label_in_words, summary_of
+from littlestone._report.causes import label_in_words, rule_in_words, summary_of
 from littlestone._store.releases_file import release_to_json
 from littlestone._store.request import LearnRequest, RunConfig
 from littlestone._store.store import Published, Run
@@ -80,6 +80,7 @@ class Report:
     ledger: Sequence[tuple[str, str, str, str]]
     notes: Sequence[str]
     provenance: Mapping[str, str]
+    statement: Mapping[str, str]
     label: str = ""
     causes: Sequence[CauseSummary] | None = None
     rate_to_beat: float | None = None
@@ -400,7 +401,7 @@ def public_of(about: RunConfig, published: Published) -> dict[str, Any]:
         "learner": about.chosen.learner_name,
         "why": about.chosen.why,
         "class": about.terms.spec,
-        "guarantee": published.guarantee,
+        "guarantee": str(published.guarantee),
         "spent": published.spent,
         "rule": str(published.releases[-1].rule),
         "releases": [release_to_json(release) for release in published.releases],
@@ -409,6 +410,23 @@ def public_of(about: RunConfig, published: Published) -> dict[str, Any]:
         "horizon": about.chosen.plan.horizon,
         "final": published.final,
         **({} if causes is None else {"causes": causes.to_json()}),
+    }
+
+
+def statement_of(about: RunConfig, published: Published) -> dict[str, str]:
+    """Return a statement for somebody who has to answer for the privacy of a run. Public."""
+    terms, guarantee, last = about.terms, published.guarantee, published.releases[-1]
+    label = label_in_words(**terms.label_data)
+    counts = f", and counts with noise in {some(len(published.windows), 'window')} of rounds"
+    drawn = "" if about.account is None else " It was drawn from a budget that all runs share."
+    return {
+        "What was published": f"{some(len(published.releases), 'rule')} about {label}"
+        f"{counts * bool(published.windows)}, computed from {some(published.rounds, 'event')} with "
+        f"the class {terms.spec}. The last rule, from event {last.round:,} on: "
+        f"{rule_in_words(last.rule, label)}.",
+        **guarantee.meaning(),
+        "What was spent": f"{guarantee}: in all, for everything that this run has published and "
+        f"ever will, however much it is.{drawn} Up to now it has used {published.spent}.",
     }
 
 
@@ -463,7 +481,8 @@ def report_of(outcome: RunResult) -> Report:
         why=() if summary is None else summary.sentences(),
         title=task.source,
         spec=task.spec,
-        guarantee=outcome.run.published.guarantee,
+        guarantee=str(outcome.run.published.guarantee),
+        statement=statement_of(outcome.run.about, outcome.run.published),
         rounds=learner.rounds,
         null_rounds=learner.null_rounds,
         beyond_cap=learner.beyond_cap,

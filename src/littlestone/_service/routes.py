@@ -14,7 +14,6 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from fractions import Fraction
 from functools import cache, partial
 from importlib.resources import files
 from typing import Annotated, Any, Literal, NamedTuple
@@ -38,7 +37,6 @@ from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.outcomes import predicted_labels
 from littlestone._learners.trace import Sample
-from littlestone._privacy.accounting import Guarantee
 from littlestone._report.causes import label_in_words
 from littlestone._report.report import counts_of, ledger_rows
 from littlestone._service import operations
@@ -58,10 +56,6 @@ from littlestone._store.serialization import OLD_COPY
 
 # The most releases of one response.
 MAX_RELEASES = 1000
-# Above it docs/choosing.md calls privacy weak, and so does the page.
-WEAK_EPSILON = 4.0
-# Above it e to that power is beyond the range of a float.
-MAX_EXPONENT = 700.0
 # What an idempotency key may be.
 KEY_PATTERN = r"^[\x21-\x7e]{1,200}$"
 
@@ -385,16 +379,17 @@ class GuaranteeResponse(ApiModel):
 @public.get("/guarantee", response_model=GuaranteeResponse)
 async def guarantee(service: Served) -> Any:
     """Return the guarantee of all published rules together, and what they have cost so far."""
-    terms, chosen, promised = service.config.terms, service.config.chosen, service.guarantee
+    terms, chosen = service.config.terms, service.config.chosen
+    promised = service.events.state.published.guarantee
     # Causes of outcomes say themselves what happens.
     words = terms.label if terms.negative else label_in_words(**terms.label_data)
     return service.events.progress() | {
-        "guarantee": service.events.state.published.guarantee,
+        "guarantee": str(promised),
         "epsilon": promised.epsilon if math.isfinite(promised.epsilon) else None,
         "delta": promised.delta,
         "adjacency": promised.adjacency,
         "unit": promised.unit,
-        "words": guarantee_in_words(promised),
+        "words": [f"{heading}: {text}" for heading, text in promised.meaning().items()],
         "learner": chosen.learner_name,
         "label": terms.label,
         "label_words": words,
@@ -469,31 +464,6 @@ class _EventResponse(StreamingResponse):
             self._limit.release(self._client)
 
 
-def guarantee_in_words(guarantee: Guarantee) -> list[str]:
-    """Return what the guarantee means to somebody whose rows are in the stream."""
-    if math.isinf(guarantee.epsilon):
-        return [f"There is no privacy here: {guarantee.noise}."]
-    unit = "event" if guarantee.unit == "event" else "user"
-    whole = "event" if unit == "event" else "user, with all that is theirs"
-    much = "perhaps much" if guarantee.epsilon > WEAK_EPSILON else "almost nothing"
-    huge = guarantee.epsilon > MAX_EXPONENT
-    factor = f"e^{guarantee.epsilon:g}" if huge else f"{math.exp(guarantee.epsilon):.3g}"
-    # Rounded down, so that the probability is never understated.
-    small = f"1 in {math.floor(1 / Fraction(repr(guarantee.delta))):,}" if guarantee.delta else ""
-    words = [
-        f"All rules published here, taken together, tell {much} about any one {whole}.",
-        f"If any single {unit} were replaced by another, the probability of whatever is published "
-        f"would change by at most a factor of {factor}{small and f', plus {small}'}.",
-    ]
-    if guarantee.cap is not None:
-        rounds = "round" if guarantee.cap == 1 else "rounds"
-        words.append(
-            f"At most {guarantee.cap:,} {rounds} of a user count; later ones are not read."
-        )
-    words.append("It holds for every stream, and against whoever reads every rule, now or later.")
-    return words
-
-
 # Public routes for whoever runs the service.
 
 
@@ -531,7 +501,8 @@ async def metrics(service: Served) -> Response:
 
 def _public_families(service: Service, *, private: bool) -> list[Metric]:
     """Return what is public: each figure is also in `/guarantee`, `/hypothesis` or `/ready`."""
-    promised, (published, spent) = service.guarantee, service.events.state
+    published, spent = service.events.state
+    promised = published.guarantee
     return [
         operations.run_info(service.config, promised.unit),
         counter("rounds", "Rounds so far.", published.rounds),

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from littlestone._display import library_version
+from littlestone._report.alerts import Alerts
 from littlestone._service.bodies import Waits
 from littlestone._service.limits import ConcurrencyLimit, Limits, RateLimit
 from littlestone._service.operations import AuditLog
@@ -50,15 +51,17 @@ class Service:
         *,
         feeder: TopicFeeder | None = None,
         audit: AuditLog | None = None,
+        alerts: Alerts | None = None,
     ) -> None:
         self.tokens, self.limits, self.feeder, self.audit = tokens, limits, feeder, audit
+        self.alerts = alerts
         # Read here: from the start of the writer on, the store belongs to its thread.
         self.path, self.run, self.config = store.path, store.run, store.about
-        self.guarantee, terms = store.guarantee, store.about.terms
+        terms = store.about.terms
         self.schema = terms.schema(store.cls)
         self.events = EventHub(PublicState(store.published, store.spent), store.key, terms.label)
         call = asyncio.get_running_loop().call_soon_threadsafe
-        self.writer = Writer(store, self.events.publish, call)
+        self.writer = Writer(store, self.publish, call)
         self.rate_limit = RateLimit(limits.rate)
         self.batches = ConcurrencyLimit(limits.queue, "batches under way")
         self.watchers = ConcurrencyLimit(
@@ -81,6 +84,12 @@ class Service:
         if self.feeder is not None:
             self.feeder.feed(self.writer, self.run)
 
+    def publish(self, state: PublicState) -> None:
+        """Publish a state, which must be on disk, to subscribers and receivers of alerts."""
+        self.events.publish(state)
+        if self.alerts is not None:
+            self.alerts.publish(state.published)
+
     def close(self) -> None:
         """Begin to stop: end the streams of events, and drop bodies of which a part has come."""
         self.events.close()
@@ -94,6 +103,8 @@ class Service:
         for pool in (self.batch_threads, self.prediction_threads):
             pool.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self.writer.stop)
+        if self.alerts is not None:
+            await asyncio.to_thread(self.alerts.close)
         if self.audit is not None:
             self.audit.event("stop", run=self.run)
 

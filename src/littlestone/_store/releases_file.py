@@ -56,11 +56,11 @@ def release_lines(
             standing = event
         kind = "evidence" if isinstance(event, Window) else "release"
         line = {"kind": kind, **release_to_json(standing)}
-        lines.append((standing, line | _evidence(ended, standing)))
+        lines.append((standing, line | evidence_at(ended, standing)))
     return lines
 
 
-def _evidence(windows: Sequence[Window], standing: Release) -> dict[str, Any]:
+def evidence_at(windows: Sequence[Window], standing: Release) -> dict[str, Any]:
     """Return what is known of a rule's causes, and of the rows that none matched."""
     if not windows:
         return {}

@@ -115,6 +115,9 @@ class LearnRequest(StreamTerms):
     report: Path | None = None
     private_json: Path | None = None
     force: bool = False
+    on_release: str | None = field(default=None, repr=False)
+    command: str | None = field(default=None, repr=False)
+    alert_key: Path | None = None
     engine: str | None = None
     workers: int | None = None
     given: frozenset[str] = frozenset()

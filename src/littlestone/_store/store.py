@@ -117,7 +117,7 @@ class Published(NamedTuple):
 
     rounds: int
     releases: tuple[Release, ...]
-    guarantee: str
+    guarantee: Guarantee
     spent: str
     final: str | None
     # A value of JSON data, not the learner's own objects: those change before the next commit.
@@ -154,7 +154,7 @@ class Run(ForwardOnly):
         return Published(
             learner.rounds,
             learner.releases,
-            str(self.guarantee),
+            self.guarantee,
             f"epsilon {float(self._spent.epsilon):.4g}, delta {float(self._spent.delta):.3g}",
             learner.final,
             self._evidence[1],
@@ -666,7 +666,8 @@ def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
 
 def _public_json(public: Published) -> str:
     # Releases and windows are in the file already.
-    return json.dumps(public._replace(releases=(), windows=())._asdict())
+    held = public._replace(releases=(), windows=())._asdict()
+    return json.dumps(held | {"guarantee": vars(public.guarantee)})
 
 
 class StoreView(NamedTuple):
@@ -696,8 +697,8 @@ def _view(db: sqlite3.Connection, seal: Seal) -> StoreView:
     (public,) = db.execute("SELECT public FROM live").fetchone()
     saved = load(db)
     windows = tuple(map(window_from_json, saved.state["loop"].get("windows", ())))
-    lists = {"releases": saved.releases, "windows": windows}
-    published = Published(**{**json.loads(public), **lists})
+    held = json.loads(public) | {"releases": saved.releases, "windows": windows}
+    published = Published(**held | {"guarantee": Guarantee(**held["guarantee"])})
     sources = tuple(sources_of(db))
     return StoreView(
         seal.name, _config_in(db), published, saved, generation_of(db), sources, marks_of(db)
