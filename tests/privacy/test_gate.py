@@ -361,6 +361,9 @@ def test_a_draw_of_a_move_has_the_law_that_is_enumerated() -> None:
         for key, p in law.items():
             spread = math.sqrt(runs * p * (1 - p))
             assert abs(drawn[key] - runs * p) <= 5 * spread + 1, key
+        if read.may_add:
+            # A known key that no row lists has its weight, beside 1 for nothing.
+            assert law[b"+known 0"] / law[None] == pytest.approx(1 / 50)
     idle = {key for key in law if key is not None and key.startswith(b"+known")}
     assert idle == {b"+known 0", b"+known 2"}, "the other known key is active"
 
@@ -454,3 +457,5 @@ def test_weights_that_the_terms_do_not_allow_are_refused(weights: tuple[int, int
     """Above 4/3 together, above 1, or none: in thirds."""
     with pytest.raises(BadParameter, match="not within the terms"):
         sparse().select(moves(weights), SeededNoise(1), 0)
+    with pytest.raises(BadParameter, match="not within the terms"):
+        sparse(TERMS._replace(swing=TWO)).select(moves((4, 1)), SeededNoise(1), 0)
