@@ -280,7 +280,10 @@ def test_a_min_rate_below_the_base_rate_is_a_floor_or_warned_about(folder: Path)
     learn = ("learn", "e.csv", *OPTIONS, "--min-rate", 0.002)
     done = littlestone(*learn, "--baseline", "fixed", folder=folder)
     assert "a cause has to beat a rate of 0.2%, as given; it does not follow" in done.stdout
-    assert "values that have nothing to do with the label may be published" in done.stdout
+    plan = CausesPlan.practical(ls.Causes(["a"]), 1, 1e-7, 9000, min_rate=0.002, baseline="fixed")
+    for base, warned in ((0.01, True), (0.001, False), (None, False)):
+        said = plan.rate_in_words(0.002, base)
+        assert ("nothing to do with the label may be published" in said) == warned
     done = littlestone(*learn, folder=folder)
     assert "and never below 0.2%" in done.stdout
     assert "PUBLIC: failed when version = '4.2.1'" in done.stdout

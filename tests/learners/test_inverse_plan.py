@@ -121,17 +121,17 @@ def test_what_cannot_be_had_is_said(
 def test_the_verb_prints_the_plan_of_the_answer() -> None:
     words = ["plan", "causes:version,country:2", "--horizon", 100000, "--delta", 1e-7]
     about = ["--rate", 0.3, "--share", 0.05, "--base", 0.01]
-    found = json.loads(littlestone(*words, *about, "--positives", 100, "--json").stdout)
+    found = json.loads(littlestone(*words, *about, "--positives", 150, "--json").stdout)
     epsilon = found["smallest_epsilon"]["epsilon"]
     there = json.loads(littlestone(*words, *about, "--epsilon", epsilon, "--json").stdout)
     assert found["plan"] == there["plan"]
     assert found["forecast"] == there["forecast"]
-    assert max(one["positives"] for one in found["forecast"]) <= 100
+    assert max(one["positives"] for one in found["forecast"]) <= 150
     below = found["smallest_epsilon"]["below"]
     before = json.loads(littlestone(*words, *about, "--epsilon", below, "--json").stdout)
-    assert max(one["positives"] for one in before["forecast"]) > 100
-    shown = littlestone(*words, *about, "--positives", 100).stdout
+    assert max(one["positives"] for one in before["forecast"]) > 150
+    shown = littlestone(*words, *about, "--positives", 150).stdout
     assert shown.startswith(f"epsilon {epsilon:g} is the smallest of two digits: about")
-    over = littlestone(*words, *about, "--positives", 100, "--epsilon", 1)
+    over = littlestone(*words, *about, "--positives", 150, "--epsilon", 1)
     assert over.returncode == 2
     assert "--epsilon conflicts with" in over.stderr

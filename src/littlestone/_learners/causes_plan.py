@@ -93,6 +93,8 @@ LONGEST_EPOCH = 1 << 21
 # While causes are published an epoch ends after this share of the horizon, then twice as much, and
 # so on: a cause that has been repaired is dropped after about as long as it stood.
 FIRST_EPOCHS = 32
+# How many values of a column are taken to be found in a first window, for a forecast.
+TYPICAL_VALUES = 10
 # Windows of evidence: the first after a change as a share of the horizon, then twice as long.
 SHORTEST_WINDOW, FIRST_WINDOWS, FEWEST_WINDOWS = 1000, 256, 8
 
@@ -651,39 +653,50 @@ def forecast(
         raise BadParameter(f"base is at least 0 and below 1, not {base:g}: it is a rate")
     if not 1 <= width <= len(plan.prior):
         raise BadParameter(f"a cause of this class has 1 to {len(plan.prior)} conditions")
-    # The first window counts all rows, those of the cause too if it is there by then.
-    mixed = part * p + (1 - part) * base if share is not None else base
-    cost = _forecast_cost(plan, base, mixed)
-    terms = plan.terms(cost, plan.declared)
-    weights = [weight / plan.units for weight in weights_of(cost, terms.swing, plan.units)]
-    # Of one row: what it adds to the loss of publishing nothing, and to the gain of the cause.
-    loss = (part * p + (1 - part) * base) * weights[0]
-    gain = part * (p * weights[0] - (1 - p) * weights[1])
-    level, needed = plan.threshold(terms), plan.needed(terms, width)
-    rounds, refusals = 0.0, 0
-    while True:
-        # On a stream that does not change the monitor fires at so many times its threshold.
-        slack = plan.slack(cost, refusals, known=plan.min_rate == AUTO and base > 0)
-        epoch = level * slack / loss
-        rounds += epoch
-        if epoch * gain >= needed:
-            break
-        # At the largest threshold the same is tried again and again: luck may still find it.
-        if refusals >= len(SLACK_CHEAP):
-            return CauseForecast(rate_of_odds(cost), math.inf, None)
-        refusals += 1
-    if share is None:
-        return CauseForecast(rate_of_odds(cost), rounds * p, None)
-    # The rows of the first window are read for the base rate only.
-    rounds += plan.first_window
-    return CauseForecast(rate_of_odds(cost), rounds * part * p, rounds)
-
-
-def _forecast_cost(plan: CausesPlan, base: float, mixed: float) -> float:
-    """Return the odds to beat on a stream that stands still, with a cause or before it."""
+    # Without a share the cause is so small that it does not move the rate of all rows.
+    mixed = base if share is None else part * p + (1 - part) * base
     beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
     beat.begin(mixed if plan.min_rate == AUTO else 0.0)
-    return beat.clamped(mixed) if plan.baseline == FOLLOW else beat.cost
+    # The rows of a first window are read by no draw.
+    rounds, loss = 0.0 if share is None else float(plan.first_window), 0.0
+    for refusals in range(len(SLACK_CHEAP) + 1):
+        terms = plan.terms(beat.cost, _likely_known(plan))
+        cost = beat.clamped(mixed) if plan.baseline == FOLLOW else beat.cost
+        limit = plan.limit(terms, beat, refusals, Fraction(loss))
+        # What a round adds to the loss of publishing nothing, and to the gain of the cause.
+        missed = weights_of(beat.cost, terms.swing, plan.units).positive
+        loss = missed * (part * p + (1 - part) * base)
+        positive, negative = weights_of(cost, terms.swing, plan.units)
+        gain = part * (p * positive - (1 - p) * negative) / plan.units
+        # Half of the draws find it with this gain: `needed` has a margin.
+        enough = plan.needed(terms, width) - DRAW_MARGIN / float(terms.rate)
+        epoch = _rounds_to_fire(limit, loss)
+        left = plan.horizon - rounds
+        if share is not None and 0 < left < epoch and left * gain >= enough:
+            # The last draw reads what is there.
+            epoch = left
+        rounds += epoch
+        if epoch * gain >= enough:
+            told = None if share is None else rounds
+            return CauseForecast(rate_of_odds(cost), rounds * part * p, told)
+        if plan.baseline == FOLLOW:
+            beat.follow(mixed * epoch, epoch)
+    # At the largest threshold the same is tried again and again: luck may still find it.
+    return CauseForecast(rate_of_odds(cost), math.inf, None)
+
+
+def _likely_known(plan: CausesPlan) -> list[int]:
+    """Return how many patterns of each width are known when the first epoch begins, or about."""
+    if plan.first_window == plan.base_rounds:
+        return plan.declared
+    patterns = map(int, plan.pattern_counts.split())
+    return [count * TYPICAL_VALUES**width for width, count in enumerate(patterns, start=1)]
+
+
+def _rounds_to_fire(limit: Threshold, loss: float) -> float:
+    """Return after how many rounds a loss that grows evenly reaches a threshold."""
+    above = 0.0 if limit.slope is None else loss - limit.slope
+    return min(limit.most / loss, limit.start / above) if above > 0 else limit.most / loss
 
 
 def _checked(value: float, name: str) -> float:

@@ -96,7 +96,7 @@ class RateToBeat:
             return self.cost
         now, rows = self._now(windows, rounds, firing)
         cost = self.clamped(now)
-        self._follow(now * rows, rows)
+        self.follow(now * rows, rows)
         return cost
 
     def clamped(self, now: float) -> float:
@@ -137,7 +137,8 @@ class RateToBeat:
         rate = min(CERTAIN, max(0.0, positives / rows))
         return _toward(rate, rows, self.base, variance), rows
 
-    def _follow(self, positives: float, rows: float) -> None:
+    def follow(self, positives: float, rows: float) -> None:
+        """Note how many rows of an epoch no cause matches, and how many of them are positive."""
         self.recent.append((positives, rows))
         total_positives = total = 0.0
         for place, (some, of) in enumerate(reversed(self.recent), start=1):
