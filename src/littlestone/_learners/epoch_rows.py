@@ -94,7 +94,7 @@ class PatternIndex:
     def read(self, batch: Batch, negative: Rows, positive: Rows) -> ColumnsOfRows:
         """Return what an epoch keeps of a batch, each row a function of that row alone."""
         columns = [
-            column_of(batch, name, "value") if ranges is None else cells_of(batch, ranges)
+            column_of(batch, name, "value") if ranges is None else range_cells(batch, ranges)
             for name, ranges in zip(self.names, self.ranges, strict=True)
         ]
         hashed = [
@@ -140,7 +140,7 @@ def _levels(ranges: Ranges) -> Iterator[tuple[Ids, list[Condition]]]:
         yield table, list(by_level[level])
 
 
-def cells_of(batch: Batch, ranges: Ranges) -> Column:
+def range_cells(batch: Batch, ranges: Ranges) -> Column:
     """Return the cell of each number of a batch."""
     cells = ranges.cells_of(column_of(batch, ranges.column, "number"))
     return Column(np.arange(ranges.cells, dtype=np.uint32), cells.astype(np.int32))

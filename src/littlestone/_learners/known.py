@@ -18,7 +18,7 @@ from littlestone._hypotheses.causes import OUTCOME, Cause, Condition
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.values import Plain, canonical
-from littlestone._learners.epoch_rows import Ids, PatternKeys, cells_of, pattern_index
+from littlestone._learners.epoch_rows import Ids, PatternKeys, pattern_index, range_cells
 
 # Columns and the values of each that are known.
 Values = Mapping[str, Iterable[object]]
@@ -161,7 +161,7 @@ class KnownKeys:
     def read(self, batch: Batch, rows: npt.NDArray[np.intp]) -> tuple[Column, ...]:
         """Return the known number of each condition of some rows, slot by slot."""
         columns = [
-            column_of(batch, name, "value") if ranges is None else cells_of(batch, ranges)
+            column_of(batch, name, "value") if ranges is None else range_cells(batch, ranges)
             for name, ranges in zip(self._index.names, self._index.ranges, strict=True)
         ]
         return tuple(
