@@ -147,7 +147,7 @@ def test_a_learner_that_cannot_change_its_rule_says_so(command: Command, file: P
     [
         (["--learner", "experts", "--user", "who"], "experts protects events, not users"),
         (["--learner", "dpsoa", "--change-cost", "7"], "dpsoa has no change_cost"),
-        (["--user", "who"], "protecting users requires a cap (--cap"),
+        (["--user", "who"], "--user who requires --cap N: the first N rows of each user count"),
         (["--learner", "experts"], "has infinitely many rules"),
         (["--learner", "oracle"], "no learner is called 'oracle': there are auto, dpsoa"),
     ],
@@ -308,6 +308,17 @@ def test_past_the_horizon_the_last_rule_stands(command: Command, file: Path) -> 
     assert result["public"]["rounds"] == ROWS
     assert "note: the horizon of 1,000 rounds" in done.stderr
     assert all(release["round"] <= 1001 for release in result["public"]["releases"])
+
+
+def test_a_store_says_on_its_first_day_that_it_is_planned_for_one_file(
+    command: Command, file: Path
+) -> None:
+    words = f"is planned for the {ROWS:,} rows that the file has now: rows of later files will not"
+    for name, options, said in [("a.db", [], True), ("b.db", ["--horizon", 10**6], False)]:
+        done = command("learn", file, *OPTIONS, "--db", file.with_name(name), *options)
+        assert done.returncode == 0, done.stderr
+        assert (words in done.stderr) == said
+    assert words not in command("learn", file, "--db", file.with_name("a.db")).stderr
 
 
 def test_users_are_protected_whole(command: Command, file: Path) -> None:

@@ -214,6 +214,8 @@ def test_past_the_horizon_nothing_is_read() -> None:
     assert private.loop.get_state()["rows"] == other.loop.get_state()["rows"]
     assert private.windows[-1].stop == 800
     fed(private, stream(9), None)
+    with pytest.warns(UserWarning, match="2 of these rows come after the horizon of 800 rounds"):
+        fed(private, stream(9)[:2], lambda: 2)
     private.end_window()
     assert (private.releases, private.windows) == (other.releases, other.windows)
     assert private.final is not None

@@ -82,6 +82,11 @@ REACHED = (
     "the horizon of {horizon:,} rounds is reached, and the last rule stands: no more is read. To "
     "learn on, begin another store with a budget of its own"
 )
+PLANNED = (
+    "{path} is planned for the {rows:,} rows that the file has now: rows of later files will not be "
+    "learned. If more will come, begin another --db with --horizon N, all the rows you expect; what "
+    "is learned twice spends twice"
+)
 WAITING = "{name}: {problem}. Waiting for the brokers; what was learned is safe"
 
 ProgressCallback = Callable[[RunResult], None]
@@ -254,6 +259,8 @@ def _begin(
         return open_store(path, engine=engine)
     chosen = choose_learner(task, horizon_of(task, rows), cls)
     if path is not None:
+        if task.horizon is None:
+            warnings.warn(PLANNED.format(path=path, rows=chosen.plan.horizon), stacklevel=2)
         return create(path, task, chosen, cls=cls, engine=engine)
     about = begin(task, chosen, cls)
     learner = about.make(watched=task.report is not None, engine=engine)

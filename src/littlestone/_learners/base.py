@@ -11,6 +11,7 @@ Before each example there is a published rule; past the horizon the last one sta
 uses up its number; a step that is interrupted half-way is the last one.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -160,8 +161,16 @@ class PrivateLearner(ForwardOnly):
         bad_rows : {"refuse", "null"}
             What happens to rows that cannot be read.
         """
+        before = self.rounds
         for rounds in read_parts(self.cls, X, y, users, bad_rows):
             self.learn(rounds)
+        if (late := self.rounds - max(before, self._horizon)) > 0:
+            warnings.warn(
+                f"{late:,} of these rows come after the horizon of {self._horizon:,} rounds, and are "
+                "not learned: the last rule stands. Begin a learner with a larger horizon, and a "
+                "budget of its own, for what will come",
+                stacklevel=2,
+            )
 
     @property
     def hypothesis(self) -> Hypothesis:

@@ -83,6 +83,11 @@ class StreamTerms:
         """Return the terms of a plan, once the number of rounds is known."""
         if self.cap is not None and self.user is None:
             raise BadParameter("--cap requires --user: it limits the rounds of a user")
+        if self.user is not None and self.cap is None:
+            raise BadParameter(
+                f"--user {self.user} requires --cap N: the first N rows of each user count, and all "
+                "of them are protected together. With many users --cap 1 is a usual choice"
+            )
         return Terms(
             cls=self.cls if cls is None else cls,
             epsilon=self.epsilon,
