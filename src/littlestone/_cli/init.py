@@ -44,7 +44,7 @@ _LABELS = _list(
     "label target failed failure fail crashed crash errored error fraudulent fraud chargeback "
     "abusive abuse spam churned churn attrition converted clicked purchased defaulted denied deny "
     "rejected delayed del15 cancelled canceled survived died death deceased readmitted readmission "
-    "stroke anomaly intrusion attack"
+    "stroke anomaly intrusion attack phishing malware"
 )
 # Labels by their whole name only: as a word among others they say little.
 _WHOLE_LABELS = _list("y class left exited click late incident positive response diagnosis")
