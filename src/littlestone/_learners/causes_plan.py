@@ -115,6 +115,8 @@ class CausesPlan(PlanTable):
         How many patterns of each width a row lists at most, separated by spaces.
     known_counts : str
         How many patterns of each width are known before any row, separated by spaces.
+    values_known : bool
+        Whether the values of a cause are expected to be known: all are declared, or looked for.
     min_rate : str
         The positive rate that a cause has to beat at least, exactly; or "auto".
     baseline : {"follow", "fixed"}
@@ -152,6 +154,7 @@ class CausesPlan(PlanTable):
     horizon: int
     pattern_counts: str
     known_counts: str
+    values_known: bool
     min_rate: str
     baseline: Baseline
     first_window: int
@@ -252,6 +255,7 @@ class CausesPlan(PlanTable):
             horizon=length,
             pattern_counts=" ".join(map(str, causes.pattern_counts)),
             known_counts=" ".join(map(str, known)),
+            values_known=not causes.undeclared or base < first,
             min_rate=given,
             baseline=baseline,
             first_window=first,
@@ -345,7 +349,8 @@ class CausesPlan(PlanTable):
     def _nats(self, known: Sequence[Known], width: int) -> float:
         """Return the logarithm of what the gain of a cause has to outweigh, with a margin."""
         weight = self.per_round.delta * self.prior[width - 1]
-        if len(known) >= width and known[width - 1].keys:
+        # Some are known that were published before: the next cause need not be one of them.
+        if self.values_known and len(known) >= width and known[width - 1].keys:
             weight = max(weight, known[width - 1].weight)
         return DRAW_MARGIN - math.log(float(weight))
 
