@@ -293,3 +293,15 @@ def test_dates_are_refused_whatever_the_table() -> None:
     for table in (pd.DataFrame({"a": [day]}), pl.DataFrame({"a": [day]}), pa.table({"a": [day]})):
         with pytest.raises(ls.BadExample, match=r"which no class reads|by their text"):
             readable_batch(ls.Points("a"), table)
+
+
+def test_a_value_that_a_dictionary_holds_twice_is_found_at_both_places() -> None:
+    twice = pa.DictionaryArray.from_arrays([0, 1, 2, 1, 0], ["a", "b", "a"])
+    batch = as_batch({"c": twice}, {"c": "value"})
+    for values in (["a"], ["a", "b"], ["a", "z"], ["z"]):
+        rule = ls.one_of(values, "c")
+        expected = [rule({"c": cell}) for cell in twice.to_pylist()]
+        # Also of a part, which shares what was computed for the whole.
+        part = {"c": column_of(batch, "c", "value")[2:]}
+        assert rule.predict(batch).tolist() == expected
+        assert rule.predict(part).tolist() == expected[2:]

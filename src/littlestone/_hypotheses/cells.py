@@ -313,7 +313,9 @@ def _without_text(values: npt.NDArray[Any]) -> list[int]:
     return [
         code
         for code, value in enumerate(values.tolist())
-        if type(value) not in _WITH_TEXT and not passes(key_of, value)
+        if type(value) not in _WITH_TEXT
+        and not (type(value) is int and -SMALL < value < SMALL)
+        and not passes(key_of, value)
     ]
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._hypotheses.values import Mask
+from littlestone._hypotheses.values import Mask, key_of
 
 Array = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32]
@@ -34,7 +34,7 @@ class Column:
         self,
         values: Array,
         codes: Codes,
-        computed: dict[Callable[[Array], Any], Any] | None = None,
+        computed: dict[Hashable, Any] | None = None,
     ) -> None:
         self.values, self.codes = values, codes
         # Shared by all parts of a column, as they share its values.
@@ -91,16 +91,28 @@ class Column:
         values[wrong] = None
         return Column(values, self.codes)
 
-    def where(self, test: Callable[[Array], Mask]) -> Mask:
-        """Return the rows whose value passes a test, asked once a value, or once a row if fewer."""
-        if len(self) < len(self.values):
-            return test(self.values[self.codes])
-        holds = test(self.values)
-        marked = np.flatnonzero(holds)
+    def among(self, keys: frozenset[bytes]) -> Mask:
+        """Return the rows whose value has one of some keys."""
+        if keys not in self._computed:
+            self._computed[keys] = self._codes_of(keys)
+        codes: list[int] = self._computed[keys]
         # One comparison is faster than a lookup.
-        if len(marked) <= 1:
-            return self.codes == marked[0] if len(marked) else np.zeros(len(self), dtype=bool)
+        if len(codes) <= 1:
+            return self.codes == codes[0] if codes else np.zeros(len(self), dtype=bool)
+        holds = np.zeros(len(self.values), dtype=bool)
+        holds[codes] = True
         return np.asarray(holds[self.codes])
+
+    def _codes_of(self, keys: frozenset[bytes]) -> list[int]:
+        """Return the codes of the values with one of some keys: a value may have several."""
+        hashes, codes = self.map(_hash_keys), list[int]()
+        for key in keys:
+            codes += np.flatnonzero(hashes == hash(key)).tolist()
+        return [code for code in codes if key_of(self.values[code]) in keys]
+
+
+def _hash_keys(values: Array) -> npt.NDArray[np.int64]:
+    return np.fromiter(map(hash, map(key_of, values.tolist())), np.int64, len(values))
 
 
 def objects(cells: Any) -> Array:

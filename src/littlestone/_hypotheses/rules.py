@@ -22,7 +22,6 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone._display import code
 from littlestone._hypotheses.cells import (
@@ -168,15 +167,12 @@ class OneOf(Hypothesis):
         """Return whether a cell is one of the values."""
         return cell in self._texts if type(cell) is str else key_of(cell) in self._keys
 
-    def _have(self, cells: npt.NDArray[Any]) -> Mask:
-        return np.fromiter(map(self.has, cells.tolist()), dtype=bool, count=len(cells))
-
     def __call__(self, x: object) -> bool:
         column = self.column
         return self.has(x[column] if type(x) is dict and column in x else value_of(x, column))
 
     def predict(self, X: Any) -> Mask:
-        mask: Mask = column_of(X, self.column, "value").where(self._have)
+        mask: Mask = column_of(X, self.column, "value").among(self._keys)
         return mask
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
