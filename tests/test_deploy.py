@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from littlestone._service import routes
+from running_service import running
 
 ROOT = Path(__file__).parents[1]
 UNIT = ROOT / "deploy" / "littlestone@.service"
@@ -153,3 +154,17 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
         text=True,
     )
     assert rated.returncode == 0, rated.stdout[-200:] + rated.stderr
+
+
+def test_dashboard_and_rules_name_metrics_that_are_there(tmp_path: Path) -> None:
+    with running(tmp_path / "run.db") as service:
+        service.client.get("/live")  # requests are counted from the first on
+        served = service.client.get("/metrics").text
+    there = set(re.findall(r"^(littlestone_\w+)", served, flags=re.M))
+    panels = json.loads((ROOT / "deploy/grafana-dashboard.json").read_text("utf-8"))["panels"]
+    groups = yaml.safe_load((ROOT / "deploy/prometheus-alerts.yml").read_text("utf-8"))["groups"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+    expressions += [rule["expr"] for group in groups for rule in group["rules"]]
+    named = {name for each in expressions for name in re.findall(r"littlestone_\w+", each)}
+    assert len(named) > 8
+    assert named <= there

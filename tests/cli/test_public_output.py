@@ -1,15 +1,17 @@
 """Standard output is public: nothing on it depends on what only the data owner may know."""
 
+import csv
 import json
 import stat
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from commands import littlestone
-from littlestone import read_store
+from littlestone import Causes, PrivateCauses, open_store, read_store
 
 ROWS = 400
 Row = Sequence[object]
@@ -132,3 +134,33 @@ def test_the_statement_is_one_page_that_can_be_quoted(files: list[Path]) -> None
     assert f"computed from {view.published.rounds} events" in whole
     for text in view.published.guarantee.meaning().values():
         assert text in whole
+
+
+def test_what_is_published_is_exported_as_markdown_csv_and_a_frame(tmp_path: Path) -> None:
+    value, rows = "<b>|*x*, y", ["version,failed"]
+    rows += [f'"{value if n % 3 == 0 else "ok"}",{int(n % 3 == 0)}' for n in range(6000)]
+    tmp_path.joinpath("e.csv").write_text("\n".join(rows) + "\n")
+    learn = ("learn", "e.csv", "--class", "causes:version", "--label", "failed", "--min-rate", 0.1)
+    done = littlestone(*learn, "--db", "run.db", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = littlestone("show", "run.db", "--markdown", folder=tmp_path).stdout.splitlines()
+    cause = f"version = {value!r}"
+    shown = r"version = '\<b\>\|\*x\*, y'"
+    assert told[0] == f"**failed when {shown}**"
+    assert told[4].startswith(f"| {shown} | ")
+    assert "(1.0, 1e-07)-differential privacy, replace-one, per event." in told[-1]
+    table = list(
+        csv.DictReader(StringIO(littlestone("show", "run.db", "--csv", folder=tmp_path).stdout))
+    )
+    assert [row["cause"] for row in table] == [cause]
+    both = littlestone("show", "run.db", "--csv", "--json", folder=tmp_path)
+    assert (both.returncode, both.stdout) == (2, "")
+    with open_store(tmp_path / "run.db") as store:
+        assert isinstance(store.learner, PrivateCauses)
+        frame = store.learner.evidence.to_frame()
+    assert list(frame["cause"]) == [cause]
+    assert float(table[0]["rate"]) == frame["rate"][0]
+    empty = PrivateCauses(
+        Causes(["version"]), epsilon=1, delta=1e-7, horizon=10
+    ).evidence.to_frame()
+    assert list(empty) == list(table[0])

@@ -11,6 +11,8 @@ from rich.console import Console
 from littlestone._cli.terminal import plain_console, print_owner_lines, print_public, say
 from littlestone._display import library_version
 from littlestone._privacy.accounting import in_sections
+from littlestone._privacy.parameters import BadParameter
+from littlestone._report.export import csv_of, markdown_of
 from littlestone._report.report import (
     counts_in_words,
     counts_of,
@@ -33,11 +35,20 @@ PROMISED = (
 
 
 def show(
-    file: Path, *, statement: bool, private: bool, as_json: bool, private_json: Path | None
+    file: Path,
+    *,
+    statement: bool,
+    markdown: bool,
+    as_csv: bool,
+    as_json: bool,
+    private: bool,
+    private_json: Path | None,
 ) -> None:
     """Show what a stored learner has published; with --private, what only its owner may see."""
     # Before anything is printed: a refusal afterwards would look like half a success.
     refuse_file(private_json)
+    if statement + markdown + as_csv + as_json > 1:
+        raise BadParameter("--statement, --markdown, --csv and --json are one or the other")
     if not file.exists():
         raise FileNotFoundError(2, "there is no such file", str(file))
     shown = read_store(file)
@@ -46,6 +57,10 @@ def show(
         typer.echo(json.dumps({"public": public}, ensure_ascii=False))
     elif statement:
         typer.echo(_statement(shown))
+    elif markdown:
+        typer.echo(markdown_of(shown.about, shown.published))
+    elif as_csv:
+        typer.echo(csv_of(shown.published), nl=False)
     else:
         _print_public(plain_console(), shown)
     if private_json is not None:

@@ -237,8 +237,10 @@ _verb(
     statement=option(
         bool, "Print one page for a privacy officer: what is promised, and what not.", "--statement"
     ),
-    private=option(bool, "Show the private side too, on standard error.", "--private"),
+    markdown=option(bool, "Print Markdown, for a ticket.", "--markdown"),
+    as_csv=option(bool, "Print the evidence as CSV; without causes, the rules.", "--csv"),
     as_json=AS_JSON,
+    private=option(bool, "Show the private side too, on standard error.", "--private"),
     private_json=PRIVATE_JSON,
 )
 

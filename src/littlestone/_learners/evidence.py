@@ -138,6 +138,16 @@ class Evidence(tuple[CauseEvidence, ...]):
         """Return the evidence as JSON data."""
         return [entry.to_json() for entry in self]
 
+    def to_frame(self) -> Any:
+        """Return the evidence as a frame of pandas, a row for each cause."""
+        try:
+            import pandas
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "evidence.to_frame() needs pandas: pip install pandas"
+            ) from None
+        return pandas.DataFrame(self.to_json(), columns=None if self else list(COLUMNS))
+
     def rows(self) -> list[tuple[str, ...]]:
         """Return a table of text: cause, events, rate, interval, base rate, lift, rate to beat."""
         return [_row(entry) for entry in self]
@@ -154,6 +164,10 @@ class Evidence(tuple[CauseEvidence, ...]):
         return facts_table("evidence", self.rows(), HEAD, note="public")
 
 
+COLUMNS = (
+    "cause", "since", "until", "standing", "events", "positives", "rate", "low", "high",
+    "base_rate", "lift", "to_beat",
+)  # fmt: skip
 HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift", "had to beat")
 
 

@@ -163,12 +163,14 @@ class Alerts:
             self._held.close()
             raise BadStore(f"{path}: another process sends these alerts: end it first") from None
         file.seek(0)
-        noted = dict[str, int]()
-        for line in file.read().split(b"\n"):
+        noted, text = dict[str, int](), file.read()
+        if text and not text.endswith(b"\n"):
+            file.write(b"\n")  # a line was cut short: the next one must not continue it
+        for line in text.split(b"\n"):
             try:
                 run, digest, number = json.loads(line)
             except ValueError:
-                continue  # it was cut short
+                continue
             if run == self._run:
                 noted[digest] = number
         for digest, number in self._taken.items():
@@ -238,8 +240,11 @@ class Alerts:
             self._failing.add(to.digest)
             return False
         self._failing.discard(to.digest)
-        self._note(to.digest, number)
         self._taken[to.digest] = number
+        try:
+            self._note(to.digest, number)
+        except OSError as error:
+            self._warn(f"an alert was taken, which could not be noted: {error.strerror}")
         return True
 
     def _note(self, digest: str, number: int) -> None:
