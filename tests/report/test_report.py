@@ -143,6 +143,7 @@ def causes_report(first: Cause, second: Cause) -> Report:
         rate_to_beat=0.1,
         costs=costs_of(windows),
         missed=140,
+        false_alarms=2_800,
     )
 
 
@@ -529,7 +530,12 @@ def test_a_learner_of_causes_plots_its_evidence_in_public_and_its_mistakes_in_pr
     assert learner.plot(given) is given
     private = learner.plot_private()
     assert "PRIVATE" in private.get_title()
-    assert data(private.lines[0])[-1] == [30_000, learner.mistakes]
+    points = {int(at): height for at, height in data(private.lines[0])}
+    assert points[30_000] == round(learner.cost) < learner.mistakes
+    assert private.get_ylabel() == "cost, in missed positives"
+    (_, (found, _)) = learner.releases
+    before, after = points[found - 1] / found, (points[30_000] - points[found - 1]) / 30_000
+    assert after < 0.8 * before, "a right cause makes the curve flatter"
 
 
 def test_the_report_of_a_learner_of_causes_has_its_evidence() -> None:

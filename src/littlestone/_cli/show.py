@@ -10,6 +10,7 @@ from rich.console import Console
 
 from littlestone._cli.terminal import plain_console, print_owner_lines, print_public, say
 from littlestone._display import library_version
+from littlestone._learners.cause_counts import MILLION
 from littlestone._privacy.accounting import in_sections
 from littlestone._privacy.parameters import BadParameter
 from littlestone._report.export import csv_of, markdown_of
@@ -96,14 +97,19 @@ def hidden(shown: StoreView) -> dict[str, Any]:
     """Return what belongs to the data owner, as JSON data."""
     # Of the trace the last sample is enough: it has the votes as they are now.
     live, last = shown.saved.state, shown.saved.trace.new[-1:]
+    loop = live["loop"]
+    told: dict[str, Any] = {}
+    if "missed" in loop:
+        cost = loop["missed"] + loop["alarm_cost"] / MILLION
+        told = errors_by_kind(loop["mistakes"], loop["missed"], cost)
     return {
         **counts_of(
             shown.published.rounds,
             live["null_rounds"],
             live.get("beyond_cap", 0),
-            live["loop"]["mistakes"],
+            loop["mistakes"],
         ),
-        **errors_by_kind(live["loop"]["mistakes"], live["loop"].get("missed")),
+        **told,
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
         "opened": shown.generation,
         "sources": [

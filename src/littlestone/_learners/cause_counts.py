@@ -44,6 +44,9 @@ from littlestone._privacy.causes import (
     replaced,
 )
 
+# What a missed positive costs, in the units in which costs are summed up.
+MILLION = 10**6
+
 
 class CauseCounts(EpochState):
     """Hold the unmatched rows of an epoch, the rows of each cause, and the counts of a window."""
@@ -60,7 +63,8 @@ class CauseCounts(EpochState):
         self._values_named: Counter[bytes] = Counter()
         self.unwatched = plan.first_window
         self.rows = EpochRows(cls)
-        self.missed = 0
+        # Positives that were missed, and what false alarms cost, in millionths of one. Private.
+        self.missed = self.alarm_cost = 0
         self.windows: list[Window] = []
         self._epoch_start = self._window_start = 0
         self._window_length = plan.evidence_every
@@ -148,9 +152,12 @@ class CauseCounts(EpochState):
         return 0 if told == y else self.costs[0 if y else 1]
 
     def count(self, judged: Judged) -> None:
-        """Count the positives that were missed."""
+        """Count the positives that were missed, and what the false alarms cost when they were made."""
         rows: Matched = judged.rows
         self.missed += int(np.count_nonzero(rows.wrong & rows.answers))
+        # Whole numbers, so that the sum does not depend on how rows came in batches.
+        each = MILLION * self.costs.negative // self.costs.positive
+        self.alarm_cost += each * int(np.count_nonzero(rows.wrong & ~rows.answers))
 
     def add(self, judged: Judged) -> None:
         """Count rows for the window, and keep what the next draw reads."""
@@ -284,6 +291,7 @@ class CauseCounts(EpochState):
         return {
             "rows": self.rows.get_state(),
             "missed": self.missed,
+            "alarm_cost": self.alarm_cost,
             "alone": self._alone.tolist() if self.gate.gate else [],
             "narrower": [counts.tolist() for counts in self._narrower] if self.gate.gate else [],
             "votes": {vote.hex(): count for vote, count in self._values_named.items()},
@@ -306,7 +314,7 @@ class CauseCounts(EpochState):
         """Load what was saved."""
         self.rows.load_state(live["rows"], parts)
         self._set_rule(rules[-1][1])
-        self.missed = live["missed"]
+        self.missed, self.alarm_cost = live["missed"], live["alarm_cost"]
         known = {name: map(from_json, some) for name, *some in live["known"]}
         self.known, self._values_named = KnownKeys(self.cls, known), Counter()
         self._values_named.update(

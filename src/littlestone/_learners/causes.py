@@ -11,15 +11,16 @@ Where labels have several values, such as `ok`, `timeout` and `crash`, the class
 normal (`Causes(columns, normal=["ok"])`), and a cause says which outcome it is of.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._classes.causes import Causes
 from littlestone._data.schema import readable_batch
 from littlestone._hypotheses.causes import outcome_of
-from littlestone._hypotheses.rules import NEVER
+from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._learners.base import PrivateLearner
-from littlestone._learners.cause_counts import CauseCounts
+from littlestone._learners.cause_counts import MILLION, CauseCounts
 from littlestone._learners.causes_plan import AUTO, CausesPlan
 from littlestone._learners.dpsoa import Engine, engine_of
 from littlestone._learners.evidence import (
@@ -31,6 +32,7 @@ from littlestone._learners.evidence import (
 from littlestone._learners.outcomes import predicted_labels, read_outcome
 from littlestone._learners.plan_table import CHANGE_COST, given_plan
 from littlestone._learners.rate_to_beat import FOLLOW, Baseline, rate_of_odds
+from littlestone._learners.trace import Sample
 from littlestone._learners.tree import fresh_seed
 from littlestone._plots import INK, LETTERS, plot_rates
 from littlestone._privacy.accounting import Unit
@@ -188,12 +190,29 @@ class PrivateCauses(PrivateLearner):
         self.loop.gather()
         return self._counts.missed
 
+    @property
+    def cost(self) -> float:
+        """Return what the published rules have cost, in missed positives. Private.
+
+        A missed positive costs 1, a false alarm the odds of the rate to beat when it was made.
+        """
+        return self.missed + self._counts.alarm_cost / MILLION
+
+    def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
+        return Sample(number, round(self.cost), ())
+
+    def plot_private(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw `cost` over the rounds: a right cause makes the curve flatter. PRIVATE."""
+        ax = super().plot_private(ax)
+        ax.set_ylabel("cost, in missed positives")
+        return ax
+
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the evidence: the rate of each standing cause beside the base rate. Public.
 
         A bar is the positive rate of a cause, with its interval of 95 %; the grey bar below it is
         the rate of the events that no published cause matches; a dashed line is the rate to beat. The
-        private curve of mistakes is `plot_private`.
+        private curve of what was missed is `plot_private`.
 
         Parameters
         ----------

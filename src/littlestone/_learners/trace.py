@@ -17,7 +17,10 @@ TOP = 8
 
 
 class Sample(NamedTuple):
-    """Hold what the data owner may see after `round` rounds. Private, so it does not print."""
+    """Hold what the data owner may see after `round` rounds. Private, so it does not print.
+
+    Of a learner of causes, `mistakes` is what they cost: see `PrivateCauses.cost`.
+    """
 
     round: int
     mistakes: int

@@ -87,6 +87,7 @@ class Report:
     why: Sequence[str] = ()
     costs: Sequence[CostSample] = ()
     missed: int | None = None
+    false_alarms: int = 0
 
     def __repr__(self) -> str:
         return "Report(private)"
@@ -385,7 +386,7 @@ class RunResult:
         )
         return (
             counts
-            | errors_by_kind(learner.mistakes, getattr(learner, "missed", None))
+            | (learner_errors(learner) if isinstance(learner, PrivateCauses) else {})
             | {
                 "bad_rows": [f"{self.unit} {bad.line}: {bad.sentence}" for bad in self.bad_rows],
                 "ledger": [list(row) for row in ledger_rows(learner)],
@@ -442,17 +443,24 @@ def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> 
     }
 
 
-def errors_by_kind(mistakes: int, missed: int | None) -> dict[str, int]:
-    """Return the mistakes of a learner of causes by kind, for which they cost differently."""
-    return {} if missed is None else {"missed": missed, "false_alarms": mistakes - missed}
+def errors_by_kind(mistakes: int, missed: int, cost: float) -> dict[str, Any]:
+    """Return the mistakes of a learner of causes by kind, and what they cost."""
+    return {"missed": missed, "false_alarms": mistakes - missed, "cost": cost}
 
 
-def counts_in_words(counts: Mapping[str, int]) -> Iterator[str]:
+def learner_errors(learner: PrivateCauses) -> dict[str, Any]:
+    """Return the mistakes of a learner of causes by kind. Private."""
+    return errors_by_kind(learner.mistakes, learner.missed, learner.cost)
+
+
+def counts_in_words(counts: Mapping[str, Any]) -> Iterator[str]:
     """Say what became of the rounds: what counted, what was beyond the cap, what was unreadable."""
     counted, mistakes = counts["counted_rounds"], some(counts["mistakes"], "mistake")
     if "missed" in counts:
         alarms = some(counts["false_alarms"], "false alarm")
-        mistakes = f"{some(counts['missed'], 'missed positive')} and {alarms}"
+        if counts["false_alarms"]:
+            alarms += f", which cost as much as {counts['cost'] - counts['missed']:,.0f}"
+        mistakes = f"{some(counts['missed'], 'missed positive')}; {alarms};"
     share = f" ({counts['mistakes'] / counted:.3%})" if counted and "missed" not in counts else ""
     if counts["null_rounds"]:
         yield f"{mistakes} in the {some(counted, 'round')} that counted{share}"
@@ -510,6 +518,7 @@ def _of_causes(learner: PrivateCauses) -> dict[str, Any]:
         "rate_to_beat": learner.rate_to_beat,
         "costs": costs if len(costs) > 1 else [],
         "missed": learner.missed,
+        "false_alarms": learner.mistakes - learner.missed,
     }
 
 

@@ -382,7 +382,7 @@ function drawInside(seen) {
   const told = seen.missed !== null;
   const figures = {
     ...(told
-      ? { "positives missed": count(seen.missed), "false alarms": count(seen.mistakes - seen.missed) }
+      ? { "positives missed": count(seen.missed), "false alarms": `${count(seen.mistakes - seen.missed)}, which cost as much as ${count(Math.round(seen.cost - seen.missed))}` }
       : { "mistakes": count(seen.mistakes) }),
     ...(told ? {} : {
       "of the rounds that counted": share(seen.rate),
@@ -418,7 +418,8 @@ function drawInside(seen) {
 }
 
 function drawCurve(seen) {
-  const most = Math.max(1, seen.mistakes), long = Math.max(1, seen.rounds);
+  const height = seen.missed === null ? seen.mistakes : Math.round(seen.cost);
+  const most = Math.max(1, height), long = Math.max(1, seen.rounds);
   const changes = now.releases.slice(1).slice(-SHOWN).map((release) =>
     [`M${((600 * release.round) / long).toFixed(1)},0 V136`, "change"]);
   const at = (sample) => `${((600 * sample.round) / long).toFixed(1)},${(136 - (130 * sample.mistakes) / most).toFixed(1)}`;
@@ -430,9 +431,9 @@ function drawCurve(seen) {
     return path;
   });
   by("curve").replaceChildren(by("curve-says"), ...paths);
-  put("curve-head", seen.missed === null ? "Mistakes of the published rules" : "Positives missed and false alarms together");
-  put("curve-says", `${count(seen.mistakes)} mistakes in ${rounds(seen.rounds)}`);
-  put("curve-top", count(seen.mistakes));
+  put("curve-head", seen.missed === null ? "Mistakes of the published rules" : "Cost of the published causes, in missed positives");
+  put("curve-says", `${count(height)} ${seen.missed === null ? "mistakes" : "in missed positives"} in ${rounds(seen.rounds)}`);
+  put("curve-top", count(height));
   put("curve-from", "round 1");
   put("curve-key", changes.length ? "dotted: a change of what is published" : "");
   put("curve-to", rounds(seen.rounds));

@@ -615,7 +615,7 @@ class SampleResponse(ApiModel):
     """Hold the mistakes and votes after a round. Private."""
 
     round: int
-    mistakes: int
+    mistakes: int = Field(description="Of a learner of causes, what they cost: see `cost`.")
     votes: list[VotesResponse]
 
 
@@ -635,11 +635,14 @@ class TraceResponse(ApiModel):
     counted_rounds: int = Field(description="Rounds with an example that was learned.")
     mistakes: int = Field(description="Among the rounds that counted.")
     missed: int | None = Field(description="Of these, positives; null if they are not told apart.")
+    cost: float | None = Field(
+        description="With causes: a missed positive costs 1, a false alarm the odds to beat."
+    )
     null_rounds: int = Field(description="All others: unreadable, or beyond the cap.")
     beyond_cap: int = Field(description="Rounds beyond the cap of their user.")
     unreadable: int = Field(description="Rounds whose row could not be read.")
     rate: float | None = Field(description="Mistakes per round that counted.")
-    mistakes_of_rule: int = Field(description="Mistakes of the current rule.")
+    mistakes_of_rule: int = Field(description="Mistakes of the current rule, or their cost.")
     rate_of_rule: float | None = Field(description="The same, per round since its release.")
     voters: int = Field(description="Trees that vote; 0 for a learner without trees.")
     votes: list[VotesResponse]
@@ -668,6 +671,7 @@ def _trace(learner: PrivateLearner, *, before: int, maximum: int) -> dict[str, A
     rounds_of_rule = counts["rounds"] - before
     return counts | {
         "missed": learner.missed if isinstance(learner, PrivateCauses) else None,
+        "cost": learner.cost if isinstance(learner, PrivateCauses) else None,
         "rate": counts["mistakes"] / counted if counted else None,
         "mistakes_of_rule": of_rule,
         "rate_of_rule": of_rule / rounds_of_rule if rounds_of_rule else None,
