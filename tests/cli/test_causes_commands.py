@@ -61,7 +61,9 @@ def test_learn_and_show_print_causes_with_their_evidence(folder: Path) -> None:
         assert line.rstrip().endswith("####"), "a bar of about 40 %, plain as it is no terminal"
         assert "a cause has to beat a rate of" in text
         assert "longest draw" not in text, "silence is explained, and nothing else"
-    assert re.search(r"missed positives; [\d,]+ false alarms, which cost as much as [\d,]+; in", shown.stderr)
+    assert re.search(
+        r"missed positives; [\d,]+ false alarms, which cost as much as [\d,]+; in", shown.stderr
+    )
     data = json.loads(littlestone("show", "run.db", "--json", folder=folder).stdout)["public"]
     (entry,) = data["causes"]["evidence"]
     # The noise is secret, so an interval of 95 % is widened: this must not fail by chance.
@@ -81,7 +83,9 @@ def test_the_owner_is_told_that_no_row_was_positive(folder: Path) -> None:
     assert "no row was positive" in typed.stderr.partition("PRIVATE")[2]
     assert "no row was positive" not in typed.stdout
     assert "no row was positive" not in meant.stderr
-    assert "spent in all: epsilon 1, delta 1e-07" in meant.stderr
+    total, *uses = meant.stderr.partition("spent in all: ")[2].splitlines()
+    assert total.startswith("epsilon 1, delta 1e-07, not the sum of these")
+    assert any("evidence x" in use for use in uses), "the total leads"
     head = (folder / "lost.html").read_text().partition("<h1>")[2].partition("</h1>")[0]
     assert "outcome is &#39;lost&#39;</bdi> when" in head
 
@@ -376,4 +380,4 @@ def test_compare_has_missed_positives_and_false_alarms() -> None:
     causes, dpsoa = json.loads(done.stdout)["lines"]
     positives = 20_000 * (0.1 * 0.4 + 0.9 * 0.01)
     assert causes["missed"] < 0.8 * positives < dpsoa["missed"]
-    assert causes["median"] > dpsoa["median"], "by mistakes `never` is better"
+    assert causes["median"] < 0.8 * dpsoa["median"], "a right cause is better than nothing"

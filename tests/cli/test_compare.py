@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -10,7 +11,9 @@ from bench.results import BOUND, FLOOR, Table, _chart
 import littlestone as ls
 from commands import littlestone
 from littlestone._learners.registry import Terms
+from littlestone._simulate.adversaries import adversary_of
 from littlestone._simulate.games import play_line
+from littlestone._simulate.streams import Stream
 
 SMALL = ("compare", "--class", "thresholds:x:1:3", "--learners", "soa,halving,dpsoa")
 
@@ -39,6 +42,20 @@ def test_json_has_the_medians_over_the_seeds() -> None:
     assert line["worst"] == max(game.mistakes for game in games)
     assert line["missed"] + line["alarms"] <= 2 * line["worst"]
     assert line["rules"] == [str(game.rule) for game in games]
+
+
+def test_a_right_cause_is_no_loss() -> None:
+    """It has twice as many false alarms as positives, and costs less than publishing nothing."""
+    terms = Terms(cls=ls.Causes(["a", "b"]), epsilon=8, delta=1e-6, horizon=20_000)
+    line = play_line("rates:0.3:0.01:0.2", "causes", terms, 2, 0.0)
+    said = line.to_json()
+    made = adversary_of(line.stream)(terms.cls, terms.horizon, 1, 0.0)
+    assert isinstance(made, Stream)
+    assert said["missed"] + said["alarms"] > made.answers.sum() > said["worst"] > said["missed"]
+    assert 0 < said["excess"] < said["median"]
+    asked = play_line(line.stream, "causes", replace(terms, min_rate=0.1), 1, 0.0).games[0]
+    assert asked.missed is not None
+    assert asked.cost == pytest.approx(asked.missed + (asked.mistakes - asked.missed) / 9)
 
 
 def test_what_a_learner_cannot_do_is_a_line() -> None:

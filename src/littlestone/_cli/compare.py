@@ -27,7 +27,8 @@ from littlestone._simulate.games import Line, play_line
 
 MOST_ROUNDS = 10**8
 EXCESS = (
-    "Mistakes over seeds: median and worst. Excess: the median over the mistakes of the best rule"
+    "Cost over seeds: median and worst. Every mistake costs 1; where causes are looked for, a false"
+    " alarm costs the odds of the rate to beat. Excess: the median over the cost of the best rule"
     " that never changes. Missed and alarms: the mistakes on positives and on negatives, medians."
     " Releases: those after the first rule, median."
 )
@@ -127,7 +128,7 @@ def cells_of(line: Line) -> list[str]:
     return [
         *start,
         f"{said['median']:,.4g}" if said["median"] < 10_000 else f"{said['median']:,.0f}",
-        f"{said['worst']:,}",
+        f"{said['worst']:,.0f}",
         *counts,
         "unknown" if said["excess"] is None else f"{said['excess']:,.0f}",
         f"{said['releases']:,.4g}",

@@ -68,11 +68,13 @@ def plan(
     if found is not None:
         what = "mistakes" if mistakes else "positives" if positives else "rounds"
         say(console, f"{_smallest_in_words(found, what)}\n", "")
-    print_plan(console, chosen)
+    # The answer first, then the constants that it follows from.
     if rate is not None and forecasts:
-        console.print(f"\nA cause that is positive {rate:.1%} of the time:")
+        console.print(f"A cause that is positive {rate:.1%} of the time:")
         for sentence in _in_words(forecasts, share, horizon):
             say(console, sentence)
+        console.print()
+    print_plan(console, chosen)
 
 
 def _smallest_to_json(found: SmallestEpsilon) -> dict[str, Any]:

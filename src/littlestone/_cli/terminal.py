@@ -174,13 +174,15 @@ def print_private(console: Console, outcome: RunResult) -> None:
     lines += [f"  {outcome.unit} {bad.line:,}: {bad.sentence}" for bad in outcome.bad_rows[:5]]
     if _saw_no_positive(learner):
         lines.append("  no row was positive: is --label, or --positive, as you meant it?")
-    lines += [
-        f"{name} x {times}: {each}, {adding}" for name, times, each, adding in ledger_rows(learner)
-    ]
-    spent = learner.spent
+    spent, rows = learner.spent, ledger_rows(learner)
+    total = f"spent in all: epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+    # The total first: people add up what they read above it.
     lines.append(
-        f"spent in all: epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
+        f"{total}, not the sum of these: uses that read disjoint rounds count once"
+        if rows
+        else total
     )
+    lines += [f"  {name} x {times}: {each}, {adding}" for name, times, each, adding in rows]
     paths = (task.report, task.private_json)
     lines += [f"written to {path}, for its owner only" for path in paths if path is not None]
     print_owner_lines(console, lines)

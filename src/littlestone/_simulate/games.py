@@ -26,10 +26,12 @@ from littlestone._hypotheses.rows import Batch, Column, column_of, part_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._hypotheses.values import key_of
 from littlestone._learners.base import PrivateLearner, Release
+from littlestone._learners.plan_table import AUTO_RATE
+from littlestone._learners.rate_to_beat import CERTAIN, LEAST_RATE, LIFT, odds
 from littlestone._learners.registry import Terms, make_learner
 from littlestone._learners.soa import SOA, Halving
 from littlestone._plots import plot_private
-from littlestone._privacy.parameters import BadParameter
+from littlestone._privacy.parameters import BadParameter, Real
 from littlestone._simulate.adversaries import Adaptive, Adversary, adversary_of
 from littlestone._simulate.streams import Stream
 from littlestone.errors import BadClass, BadExample, TooLarge
@@ -52,11 +54,13 @@ class Transcript:
     curve: tuple[Mistakes, ...]
     releases: tuple[Release, ...]
     truth: Hypothesis | None
-    best: int | None
+    best: float | None
     unavoidable: int | None
     missed: int | None
     guarantee: str
     seconds: float
+    # What a false alarm costs, in missed positives.
+    alarm_cost: float = 1.0
 
     def __repr__(self) -> str:
         return f"Transcript({self.learner} against {self.adversary}, private)"
@@ -65,6 +69,11 @@ class Transcript:
     def mistakes(self) -> int:
         """Return how many there were in all."""
         return self.curve[-1][1] if self.curve else 0
+
+    @property
+    def cost(self) -> float:
+        """Return what the mistakes cost, in missed positives."""
+        return self.mistakes - (1 - self.alarm_cost) * (self.mistakes - (self.missed or 0))
 
     @property
     def rule(self) -> Hypothesis:
@@ -82,10 +91,7 @@ MOST_RULES_TRIED = 20_000_000
 
 def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     """Return the mistakes of the best fixed rule; None when that would take too long."""
-    targets = [rule for rule in (stream.truth, stream.later) if rule is not None]
-    # A cause that is seldom positive makes more mistakes than `never`, which is in the class too.
-    targets += [NEVER] if isinstance(cls, Causes) else []
-    known = [stream.errors(rule) for rule in targets]
+    known = [stream.errors(rule) for rule in stream.targets]
     # No rule does better than none, so the search can stop.
     if 0 in known:
         return 0
@@ -97,6 +103,28 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
             return positives - max(0, *(max(_gains(stream, c), default=0) for c in columns))
     tried = _tried(cls, stream)
     return min(known, default=None) if tried is None else tried
+
+
+def alarm_cost(stream: Stream, min_rate: Real | str = AUTO_RATE) -> float:
+    """Return what a false alarm costs where causes are looked for: the odds of the rate to beat.
+
+    Where no rate is given, it is the one that a learner would follow if it knew the base rate.
+    """
+    if not isinstance(min_rate, str):
+        return odds(float(min_rate))
+    others = ~np.any([rule.predict(stream.batch) for rule in stream.targets or [NEVER]], axis=0)
+    base = float(stream.answers[others].mean()) if others.any() else 0.0
+    return max(odds(float(LEAST_RATE)), LIFT * odds(min(base, CERTAIN)))
+
+
+def _best_cost(stream: Stream, each: float) -> float:
+    """Return the cost of the best of the targets and of publishing nothing."""
+    rules = [NEVER, *stream.targets]
+    missed = [int((stream.answers & ~rule.predict(stream.batch)).sum()) for rule in rules]
+    return min(
+        each * stream.errors(rule) + (1 - each) * count
+        for rule, count in zip(rules, missed, strict=True)
+    )
 
 
 def _gains(stream: Stream, column: Column) -> list[int]:
@@ -162,6 +190,7 @@ def play(
     *,
     name: str = "",
     opponent: str = "",
+    min_rate: Real | str = AUTO_RATE,
 ) -> Transcript:
     """Play a game of at most so many rounds."""
     start = perf_counter()
@@ -172,6 +201,11 @@ def play(
     # The references below are not part of the learner's time.
     seconds = perf_counter() - start
     best, unavoidable = _references(learner.cls, adversary, learner.rounds)
+    each = 1.0
+    if isinstance(adversary, Stream) and isinstance(learner.cls, Causes):
+        played = adversary.part(0, learner.rounds)
+        each = alarm_cost(played, min_rate)
+        best = _best_cost(played, each)
     return Transcript(
         learner=name or type(learner).__name__,
         adversary=opponent or type(adversary).__name__,
@@ -184,6 +218,7 @@ def play(
         missed=_missed(adversary, learner.releases, learner.rounds),
         guarantee=str(learner.guarantee),
         seconds=seconds,
+        alarm_cost=each,
     )
 
 
@@ -226,7 +261,7 @@ def _one_by_one(learner: Playable, adversary: Adaptive, rounds: int) -> list[Mis
 
 def _references(
     cls: HypothesisClass, adversary: Adversary, rounds: int
-) -> tuple[int | None, int | None]:
+) -> tuple[float | None, int | None]:
     """Return the mistakes of the best fixed rule, and of the targets."""
     if not isinstance(adversary, Stream):
         return 0, 0
@@ -263,20 +298,20 @@ class Line:
         return {
             **about,
             "seeds": len(games),
-            "median": median(game.mistakes for game in games),
-            "worst": max(game.mistakes for game in games),
+            "median": median(game.cost for game in games),
+            "worst": max(game.cost for game in games),
             "missed": _median(game.missed for game in games),
             "alarms": _median(
                 g.mistakes - g.missed if g.missed is not None else None for g in games
             ),
-            "excess": _median(g.mistakes - g.best if g.best is not None else None for g in games),
+            "excess": _median(g.cost - g.best if g.best is not None else None for g in games),
             "releases": median(len(game.releases) - 1 for game in games),
             "per_second": median(game.rounds / max(game.seconds, 1e-9) for game in games),
             "rules": [str(game.rule) for game in games],
         }
 
 
-def _median(values: Iterable[int | None]) -> float | None:
+def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return median(known) if known else None
 
@@ -288,7 +323,10 @@ def play_line(stream: str, learner: str, terms: Terms, seeds: int, noise: float)
         for seed in range(1, seeds + 1):
             adversary = adversary_of(stream)(terms.cls, terms.horizon, seed, noise)
             player = make_learner(learner, terms, seed=seed)
-            games.append(play(player, adversary, terms.horizon, name=learner, opponent=stream))
+            rounds, rate = terms.horizon, terms.min_rate
+            games.append(
+                play(player, adversary, rounds, name=learner, opponent=stream, min_rate=rate)
+            )
     except REFUSALS as refusal:
         error = str(refusal)
     return Line(stream, terms.horizon, float(terms.epsilon), learner, games, error)

@@ -68,6 +68,11 @@ class Stream:
         return int((rule.predict(self.batch) != self.answers).sum())
 
     @property
+    def targets(self) -> list[Hypothesis]:
+        """Return the rules that the labels are about, one after the other."""
+        return [rule for rule in (self.truth, self.later) if rule is not None]
+
+    @property
     def unavoidable(self) -> int | None:
         """Return the mistakes of the targets, each while it is the target: the label noise."""
         if self.truth is None:
