@@ -244,7 +244,7 @@ def test_causes_that_another_contains_are_left_out() -> None:
     assert any_of([ranged(18, 30), ranged(None, 30)]) == ls.between(None, 30, "n")
     assert any_of([ranged(18, 30, a=1), ranged(None, 30)]) == ls.between(None, 30, "n")
     kept = any_of([ranged(18, 30, a=1), ranged(None, 30, a=1), ranged(18, 30, a=2)])
-    assert str(kept) == "a = 1 and n < 30 or a = 2 and 18 <= n < 30"
+    assert str(kept) == "(a = 1 and n < 30) or (a = 2 and 18 <= n < 30)"
     # An equality with a number inside a range reads the text, not the number: both stay.
     assert len(causes_of(any_of([ranged(18, 30), cause(n=20)]))) == 2
 
@@ -271,7 +271,7 @@ def test_rules_print_like_those_of_other_classes() -> None:
     assert any_of([ranged(18, None)]) == ls.between(18, None, "n")
     assert str(cause(version="4.2.1", country="SE")) == "country = 'SE' and version = '4.2.1'"
     rule = any_of([cause(v="b", c=1), cause(d="K9"), cause(v="a"), ranged(1, 2), cause(d=7)])
-    assert str(rule) == "d = 7 or d = 'K9' or 1 <= n < 2 or v = 'a' or c = 1 and v = 'b'"
+    assert str(rule) == "d = 7 or d = 'K9' or 1 <= n < 2 or v = 'a' or (c = 1 and v = 'b')"
     assert str(ls.negation(rule)) == f"not ({rule})"
     assert ls.negation(ls.negation(rule)) == rule
     assert rule.mentions() == {"d": (7, "K9"), "n": (1, 2), "v": ("a", "b"), "c": (1,)}

@@ -3,7 +3,7 @@
 A *condition* is `column = value`, by the text of the value, or `low <= column < high`. A *cause* is
 an and of one to three conditions on different columns. A rule such as
 
-    device = 'K9' or country = 'SE' and version = '4.2.1'
+    device = 'K9' or (country = 'SE' and version = '4.2.1')
 
 holds where one of its causes does. Build one with `any_of`, and read its causes with `causes_of`.
 
@@ -418,11 +418,19 @@ class AnyOf(Hypothesis):
         return {column: tuple(some) for column, some in found.items()}
 
     def __str__(self) -> str:
-        return " or ".join(map(str, self.causes))
+        if len(self.causes) == 1:
+            return str(self.causes[0])
+        return " or ".join(map(_bracketed, self.causes))
 
     def to_json(self) -> dict[str, object]:
         """Return the rule as JSON data, from which `rule_from_json` restores it exactly."""
         return {"kind": self.kind, "causes": [cause.to_json() for cause in self.causes]}
+
+
+def _bracketed(cause: Cause) -> str:
+    """Return a cause as a part of an or: several conditions stand in brackets."""
+    alone = len(cause.conditions) == 1 or cause.outcome is not None
+    return str(cause) if alone else f"({cause})"
 
 
 def any_of(causes: Iterable[Cause]) -> Hypothesis:
@@ -448,7 +456,7 @@ def any_of(causes: Iterable[Cause]) -> Hypothesis:
     --------
     >>> k9, se = Cause((Condition("device", "K9"),)), Condition("country", "SE")
     >>> print(any_of([Cause((se, Condition("version", "4.2.1"))), k9]))
-    device = 'K9' or country = 'SE' and version = '4.2.1'
+    device = 'K9' or (country = 'SE' and version = '4.2.1')
     >>> print(any_of([k9, Cause((se, Condition("device", "K9")))]), "|", any_of([]))
     device = 'K9' | never
     """
