@@ -80,7 +80,7 @@ def test_it_is_its_slow_twin_however_it_is_fed(
     # Epochs that end without a firing, and short windows, within a short stream.
     monkeypatch.setattr(causes_plan, "LONGEST_EPOCH", 400)
     monkeypatch.setattr(causes_plan, "SHORTEST_WINDOW", 100)
-    slow = like_its_twin(lambda: learner(**SETTINGS[name]), stream(3, nulls=nulls))
+    slow = like_its_twin(lambda: learner(**SETTINGS[name]), stream(6, nulls=nulls))
     if name in ("width 1", "width 2"):
         told = {cause.outcome for _, rule in slow.releases for cause in causes_of(rule)}
         assert len(told) > 1, "a stream without a second outcome would show little"
