@@ -288,7 +288,10 @@ def test_the_other_learners_have_their_gates_enumerated(learner: str, words: str
     ("arguments", "sentence"),
     [
         (["--learner", "experts"], "has infinitely many rules: use DPSOA"),
-        (["--learner", "experts", "--user", "who", "--cap", 1], "experts protects events, not users"),
+        (
+            ["--learner", "experts", "--user", "who", "--cap", 1],
+            "experts protects events, not users",
+        ),
         (["--runs", 2], "at least 4 runs"),
     ],
 )
