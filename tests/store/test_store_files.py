@@ -499,7 +499,7 @@ def test_an_old_copy_that_its_releases_told_of_stays_one(tmp_path: Path, command
     learn = ["learn", "day.csv", "--db", "run.db"]
     assert command(*learn, *OPTIONS, "--out", "r.jsonl").returncode == 0
     backup = (tmp_path / "run.db").read_bytes()
-    (tmp_path / "day.csv").write_text(lines(500))
+    (tmp_path / "day.csv").write_text(lines(900))
     assert command(*learn, "--out", "r.jsonl").returncode == 0
     (tmp_path / "run.db").write_bytes(backup)
     for out in (["--out", "r.jsonl"], ["--out", "r.jsonl"], []):
