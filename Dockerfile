@@ -17,9 +17,8 @@ RUN python -m pip install --no-cache-dir --require-hashes \
 
 FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
 LABEL org.opencontainers.image.title="littlestone" \
-      org.opencontainers.image.description="Differentially private online classification, as a service" \
-      org.opencontainers.image.licenses="MIT" \
-      org.opencontainers.image.source="https://github.com/littlestone/littlestone"
+      org.opencontainers.image.description="Find out what causes the failures in a stream of sensitive events, and publish it with a privacy guarantee." \
+      org.opencontainers.image.licenses="MIT"
 # A fixed number, so that the owner of a volume stays the same from one image to the next.
 RUN groupadd --gid 10001 littlestone \
     && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin littlestone \

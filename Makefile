@@ -49,20 +49,22 @@ fuzz: .venv/dev
 mutants: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m mutants
 
-# Reprints the tables of docs/results.md and draws its figures: some 13 minutes of processor time.
+# The tables of mistakes of docs/results.md and its figures (some 13 minutes of processor time), and three
+# more; every other table there names its command.
 results: .venv/dev
 	$(BIN)/python -m bench results auto peers agreement
 
-# docs/cli.md from --help and the notebook from the tutorial; then the site: build/site/index.html.
+# docs/cli.md from --help, the notebook from the tutorial, the page of sliders; then the site: build/site/index.html.
 docs: .venv/dev
 	$(BIN)/python docs/generate.py
-	$(BIN)/sphinx-build -W --keep-going -q -j auto -d build/doctrees docs build/site
+	$(BIN)/sphinx-build -W -E --keep-going -q -j auto -d build/doctrees docs build/site
 
 # Builds the package into dist, and runs the README's commands with the wheel in a clean environment.
 release-check:
 	$(PYTHON) tests/release.py
 
-# The pictures of docs/theory.md.
+# Every picture of docs/ but those of benchmarks: of the theory, of the examples, of page and report
+# (with Chromium). Half a minute; `python -m bench.drawings screens` takes the last two only.
 figures: .venv/dev
 	$(BIN)/python -m bench.drawings
 

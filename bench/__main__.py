@@ -1,6 +1,7 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the parts `causes`, `agnostic`, `auditors`, `long` and `service`, named alone:
+Options are for the parts `causes`, `agnostic`, `auditors`, `long`, `service`, `tables` and `users`,
+named alone:
 `python -m bench causes --streams 20`.
 """
 
@@ -32,7 +33,9 @@ from bench import (
     single_rows,
     speed,
     starting,
+    tables,
     theory,
+    users,
 )
 
 PARTS = {
@@ -61,6 +64,8 @@ PARTS = {
     "long": long.run,
     "shape": shape.run,
     "causes": causes.run,
+    "tables": tables.run,
+    "users": users.run,
 }
 # Not part of `make bench`: `make results` plays them.
 ON_REQUEST = {"results": results.run}
@@ -74,6 +79,8 @@ def main() -> None:
         "auditors": auditors.run,
         "long": long.run,
         "service": service.run,
+        "tables": tables.run,
+        "users": users.run,
     }
     if sys.argv[1:2] and sys.argv[1] in with_options and sys.argv[2:3] and sys.argv[2][0] == "-":
         with_options[sys.argv[1]](sys.argv[2:])

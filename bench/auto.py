@@ -32,7 +32,6 @@ from littlestone._simulate.streams import TELEMETRY_COLUMNS, Stream, write_event
 
 EPSILON, DELTA, SEEDS, AIM = 1.0, 1e-6, range(5), 2.0
 LEARNERS = ("auto", "dpsoa", "experts")
-"""The dimension up to which the paper's shape is tried: above, it plants millions of leaves."""
 FILE = "file"
 
 

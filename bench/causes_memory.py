@@ -129,7 +129,7 @@ def _release() -> Table:
         rows, batch = EpochRows(cls), dict(zip(NAMES, columns, strict=True))
         rows.add(rows.index.read(batch, np.flatnonzero(~labels), np.flatnonzero(labels)))
         start = time.process_time()
-        adds, widths, keys = rows.counts()
+        adds, widths, keys, _ = rows.counts()
         counted = time.process_time()
         unknown, none = np.full(len(adds), -1), np.zeros((0, 2), dtype=np.int64)
         weights = weights_of(cost, terms.swing)

@@ -17,19 +17,20 @@ from bench.incidents import Incident, Mask, matches
 MARGIN = 5.0
 
 
-def run_ceiling(incident: Incident, *, width: int) -> Timeline:
+def run_ceiling(incident: Incident, *, width: int, margin: float = MARGIN) -> Timeline:
     """Return the causes of each phase, from its first round on."""
     timeline: Timeline = []
     for start, stop in pairwise(incident.changes):
-        timeline.append((start, spelt(incident, _causes(incident, start, stop, width))))
+        chosen = _causes(incident, start, stop, width, margin)
+        timeline.append((start, spelt(incident, chosen)))
     return timeline
 
 
-def _causes(incident: Incident, start: int, stop: int, width: int) -> list[Key]:
+def _causes(incident: Incident, start: int, stop: int, width: int, margin: float) -> list[Key]:
     left = np.ones(stop - start, dtype=bool)
     chosen: list[Key] = []
     while len(chosen) < LIMIT:
-        best = _best(incident, start, stop, left, width)
+        best = _best(incident, start, stop, left, width, margin)
         if best is None:
             break
         chosen.append(best)
@@ -37,7 +38,9 @@ def _causes(incident: Incident, start: int, stop: int, width: int) -> list[Key]:
     return chosen
 
 
-def _best(incident: Incident, start: int, stop: int, left: Mask, width: int) -> Key | None:
+def _best(
+    incident: Incident, start: int, stop: int, left: Mask, width: int, margin: float
+) -> Key | None:
     """Return the pattern of the highest gain among the rows that are left, if it is significant."""
     labels, weights = incident.labels[start:stop], incident.weights[start:stop]
     positive: Ints = np.flatnonzero(left & labels)
@@ -49,7 +52,7 @@ def _best(incident: Incident, start: int, stop: int, left: Mask, width: int) -> 
             keys_of(incident, names, start, stop, positive), return_counts=True
         )
         # A gain is at most its positives, so the others need not be counted.
-        enough = counts > max(highest, MARGIN**2)
+        enough = counts > max(highest, margin**2)
         if not enough.any():
             continue
         keys, counts = keys[enough], counts[enough]
@@ -59,7 +62,7 @@ def _best(incident: Incident, start: int, stop: int, left: Mask, width: int) -> 
         alarms = partial(np.bincount, places[hit], minlength=len(keys))
         costs = weights[negative[hit]]
         gains = counts + alarms(costs)
-        gains[gains <= MARGIN * np.sqrt(counts + alarms(costs**2))] = 0
+        gains[gains <= margin * np.sqrt(counts + alarms(costs**2))] = 0
         top = int(gains.argmax())
         if gains[top] > highest:
             highest, best = float(gains[top]), split_key(incident, names, int(keys[top]))

@@ -1,7 +1,18 @@
-"""Draw the figures of docs/theory.md. Noise is `SeededNoise`: NOT PRIVATE."""
+"""Make every picture of docs/ that is not of a benchmark, or those of the parts that are named.
 
-from collections.abc import Sequence
+`python -m bench.drawings theory` draws the figures of docs/theory.md, with `SeededNoise`: NOT PRIVATE.
+`examples` runs the programs of examples/, and `screens` takes pictures of the page and the report of
+the tutorial's learners, which needs Chromium. The noise of both is secret and fresh.
+"""
+
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,26 +30,94 @@ from littlestone._simulate.streams import Stream
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from playwright.sync_api import FloatRect, Page
 
-FOLDER = Path("docs/figures/theory")
+FIGURES = Path("docs/figures").absolute()
 ROUNDS, CUTS = 20_000, 7
 LONGEST = 18
 
 
-def run() -> None:
-    """Draw them all."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+def theory() -> dict[str, str]:
+    """Return the figures of docs/theory.md by name, as text of SVG files."""
     tree = ls.witness(ls.Thresholds(1, CUTS))
     title = f"A shattered mistake tree of the thresholds on {CUTS} points"
-    pictures = {
+    return {
         "tree": svg_file(tree_figure(tree), "tree", title),
         "learners": learners().svg(),
         "votes": votes().svg(),
     }
-    for name, picture in pictures.items():
-        path = FOLDER / f"{name}.svg"
-        path.write_text(picture, encoding="utf-8")
-        print(f"drawn: {path}")
+
+
+def draw_theory() -> None:
+    """Write the figures of docs/theory.md."""
+    for name, picture in theory().items():
+        (FIGURES / "theory" / f"{name}.svg").write_text(picture, encoding="utf-8")
+
+
+def run_examples() -> None:
+    """Have each program of examples/ draw its picture."""
+    for picture in sorted((FIGURES / "examples").glob("*.svg")):
+        with TemporaryDirectory() as folder:
+            _run(f"examples/{picture.stem}.py", folder)
+            shutil.copy(Path(folder) / picture.name, picture)
+
+
+# Of the pictures of pages, in pixels: narrow, so that letters are large enough in a document.
+WIDTH = 960
+CLASS = "causes:version,country,device,carrier,language"
+
+
+def take_screens() -> None:
+    """Take pictures of the report and the page that docs/tutorial.md leads to."""
+    from playwright.sync_api import expect, sync_playwright
+
+    browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        place = Path(folder)
+        _run("-m", "littlestone", "demo", "--out", "demo", place=place)
+        learn = ["-m", "littlestone", "learn", "demo/events.csv"]
+        learn += ["--class", CLASS, "--label", "failed", "--delta", "1e-7"]
+        _run(*learn, "--report", "report.html", place=place)
+        _run(*learn, "--horizon", "1000000", "--db", "run.db", place=place)
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        screen = chromium.new_page(viewport={"width": WIDTH, "height": 960})
+        with _served(place / "run.db") as address:
+            screen.goto(address)
+            expect(screen.locator("#status")).to_have_text("live")
+            _down_to(screen, "#stood", FIGURES / "headline.png")
+            _down_to(screen, "#worth", FIGURES / "page.png")
+        screen.goto((place / "report.html").as_uri())
+        _down_to(screen, "figure >> nth=0", FIGURES / "report.png")
+        chromium.close()
+
+
+def _down_to(screen: "Page", last: str, path: Path) -> None:
+    """Take a picture of a page that ends below one of its elements."""
+    box = screen.locator(last).bounding_box()
+    assert box is not None
+    height = box["y"] + box["height"] + 24
+    clip: FloatRect = {"x": 0, "y": 0, "width": WIDTH, "height": height}
+    screen.screenshot(path=path, clip=clip, full_page=True)
+
+
+@contextmanager
+def _served(store: Path) -> Iterator[str]:
+    """Serve a store while the block runs, and give its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = [sys.executable, "-m", "littlestone", "serve", str(store), "--port", port]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        try:
+            next(line for line in service.stdout if port in line)
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            service.terminate()
+
+
+def _run(*words: str, place: Path | None = None) -> None:
+    command = [sys.executable, *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=place)
 
 
 def learners() -> Chart:
@@ -129,5 +208,8 @@ def _draw_tree(ax: "Axes", tree: MistakeTree, level: int, top: float, rows: floa
         _draw_tree(ax, branch, level + 1, down, rows / 2)
 
 
+PARTS = {"theory": draw_theory, "examples": run_examples, "screens": take_screens}
+
 if __name__ == "__main__":
-    run()
+    for part in sys.argv[1:] or PARTS:
+        PARTS[part]()

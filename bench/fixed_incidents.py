@@ -12,6 +12,7 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bench.incidents import (
     Codes,
@@ -143,11 +144,20 @@ REAL: dict[str, partial[pd.DataFrame]] = {
 }
 
 
-def _binned(column: "pd.Series[Any]") -> "pd.Series[Any]":
+def binned(column: "pd.Series[Any]") -> "pd.Series[Any]":
     """Return a column as text: numbers of more than 12 values in five quantile bins."""
     if column.nunique() > 12 and pd.api.types.is_numeric_dtype(column):
-        return pd.qcut(column, 5, duplicates="drop").astype(str)
-    return column.astype(str)
+        column = pd.qcut(column, 5, duplicates="drop")
+    return column.astype(object).where(column.notna(), "missing").astype(str)
+
+
+def coded(frame: pd.DataFrame) -> tuple[dict[str, Codes], dict[str, NDArray[np.object_]]]:
+    """Return the codes of each column's rows, and the text of each code."""
+    pairs = {str(column): pd.factorize(frame[column]) for column in frame.columns}
+    return (
+        {name: codes.astype(np.int32) for name, (codes, _) in pairs.items()},
+        {name: np.asarray(values, dtype=object) for name, (_, values) in pairs.items()},
+    )
 
 
 def make_real(seed: int) -> Incident:
@@ -158,14 +168,10 @@ def make_real(seed: int) -> Incident:
     """
     name = list(REAL)[seed % len(REAL)]
     rng = np.random.default_rng([crc32(name.encode()), seed])
-    frame = REAL[name]().apply(_binned)
+    frame = REAL[name]().apply(binned)
     rounds = int(np.exp(rng.uniform(np.log(50_000), np.log(300_000))))
     drawn = rng.integers(0, len(frame), rounds)
-    codes, values = {}, {}
-    for column in frame.columns:
-        coded, names = pd.factorize(frame[column])
-        codes[str(column)] = coded.astype(np.int32)[drawn]
-        values[str(column)] = np.asarray(names, dtype=object)
+    codes, values = coded(frame.iloc[drawn])
     base, drafts = plant(rng, codes, Recipe((1, 2), (1, 1, 2, 3)))
     chances = chances_of(codes, base, drafts)
     return finish(rng, codes, chances, drafts, values=values, kind="real", seed=seed)

@@ -38,14 +38,14 @@ thrown away, so the law of the output is the same.
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import combinations, pairwise
-from math import comb, exp, log, sqrt
+from math import comb, exp, log, prod, sqrt
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from bench.incidents import FIRST, Cause, Incident, auto_rate, matches
+from bench.incidents import FIRST, Cause, Incident, Mask, auto_rate, matches
 
 Key: TypeAlias = frozenset[tuple[str, int]]
 Timeline: TypeAlias = list[tuple[int, tuple[Cause, ...]]]
@@ -320,3 +320,66 @@ def run_group_by(
 ) -> Timeline:
     """Run the private GROUP BY on an incident; return its published sets."""
     return GroupBy(incident, epsilon, delta, width=width, min_rate=min_rate, config=config).run()
+
+
+# Finished tables.
+
+
+def peels_for(rows: int) -> int:
+    """Return how many causes are peeled: what served the GROUP BY best on generated tables."""
+    return 1 if rows < 2_000 else 2 if rows < 15_000 else 4
+
+
+def peel(
+    table: Incident, epsilon: float, delta: float, *, seed: int, declared: bool, margin: float = 2.0
+) -> tuple[Cause, ...]:
+    """Find causes of a finished table: count all patterns, keep the best, remove its rows, again.
+
+    All counts have Gaussian noise, as one mechanism: of `peels` rounds in which a row moves at most
+    2L counts by 1, and of the number of positives, an L2 distance of sqrt(2 L peels + 1). Where
+    values are declared every pattern of them is counted; else those that a positive row lists, if
+    their noisy positives pass a threshold, with half of delta for all rounds (step 3 of the proof
+    above). The gain of a cause at twice the odds must exceed 0 by `margin` standard deviations.
+    """
+    rng, peels = np.random.default_rng([seed, table.seed, 11]), peels_for(table.rounds)
+    listed = patterns_of(len(table.codes), table.width)
+    spent = delta if declared else delta / 2
+    sigma = gaussian_sigma(sqrt(2 * listed * peels + 1), epsilon, spent)
+    threshold = 1 + sigma * float(norm.isf(delta / 2 / listed / peels))
+    rate = (table.labels.sum() + rng.normal(0, sigma)) / table.rounds
+    cost = 2 * min(max(rate, 0.01), 0.97) / (1 - min(max(rate, 0.01), 0.97))
+    left, chosen = np.ones(table.rounds, dtype=bool), list[Key]()
+    for _ in range(peels):
+        best, highest = None, margin * sigma * sqrt(1 + cost**2)
+        for names in subsets(table, table.width):
+            keys, yes, no = _listed(table, names, left, declared)
+            noisy = yes + rng.normal(0, sigma, len(yes))
+            gains = noisy - cost * np.maximum(no + rng.normal(0, sigma, len(no)), 0)
+            if not declared:
+                gains[noisy < threshold] = -np.inf
+            if len(gains) and gains.max() > highest:
+                highest, best = gains.max(), split_key(table, names, int(keys[gains.argmax()]))
+        if best is None:
+            break
+        chosen.append(best)
+        left &= ~matches(table.codes, best)
+    return spelt(table, chosen)
+
+
+def _listed(
+    table: Incident, names: tuple[str, ...], left: Mask, every: bool
+) -> tuple[Ints, Ints, Ints]:
+    """Return patterns, every one or those of positive rows, and their positives and negatives."""
+    of_row = keys_of(table, names, 0, table.rounds)
+    keys: Ints = np.unique(of_row[left & table.labels])
+    if every:
+        keys = np.arange(prod(len(table.values[name]) for name in names))
+    if not len(keys):
+        return keys, keys, keys
+    places = np.minimum(np.searchsorted(keys, of_row), len(keys) - 1)
+    counted = left & (keys[places] == of_row)
+    yes, no = (
+        np.bincount(places[counted & (table.labels == label)], minlength=len(keys))
+        for label in (True, False)
+    )
+    return keys, yes, no

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and their figures: some 13 minutes of processor time on two cores.
+"""Mistakes by horizon, epsilon and dimension: tables and figures of docs/results.md. Some 13 minutes.
 
 Noise is that of the system, and secret: a second run differs a little.
 """
@@ -20,7 +20,7 @@ from littlestone._simulate.games import Line, play_line
 
 PROCESSES = 2
 DELTA = 1e-6
-FOLDER = Path("docs/figures")
+FOLDER = Path("docs/figures/results")
 FLOOR = "the dimension: needed at worst without privacy"
 BOUND = "lower bound for concentrated private learners, d = 1"
 # By epsilon and rounds, at delta 1e-6: the mistakes that a *concentrated* private learner cannot
@@ -54,14 +54,14 @@ TABLES = [
         ["dpsoa", "soa"],
         ["iid", "halving"],
         LONG,
-        figures=[("rounds/horizon-2", "halving", "T"), ("rounds/rounds-2", "halving", "t")],
+        figures=[("horizon-points", "halving", "T")],
     ),
     Table(
         ["thresholds:x:1:1023"],
         ["dpsoa", "experts", "soa"],
         ["iid", "halving"],
         LONG,
-        figures=[("experts/horizon-1", "iid", "T"), ("experts/horizon-2", "halving", "T")],
+        figures=[("horizon-iid", "iid", "T"), ("horizon-halving", "halving", "T")],
     ),
     Table(
         ["points:x"],
@@ -69,7 +69,7 @@ TABLES = [
         ["iid", "halving"],
         [100_000],
         (0.5, 1.0, 2.0),
-        figures=[("epsilon/epsilon-2", "halving", "epsilon")],
+        figures=[("epsilon", "halving", "epsilon")],
     ),
     Table(
         CUTS,
@@ -77,10 +77,7 @@ TABLES = [
         ["iid", "halving", "mirror"],
         [20_000],
         seeds=10,
-        figures=[
-            ("dimension/dimension-2", "halving", "d"),
-            ("dimension/dimension-3", "mirror", "d"),
-        ],
+        figures=[("dimension-halving", "halving", "d"), ("dimension-mirror", "mirror", "d")],
     ),
 ]
 
@@ -91,11 +88,9 @@ def run() -> None:
         lines = _lines(table)
         for spec in table.specs:
             print_lines(f"{spec}, {_dimension(spec)}, {table.seeds} seeds", lines[spec])
-        for path, stream, across in table.figures:
-            file = FOLDER / f"{path}.svg"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            chart = _chart(path.rpartition("/")[2], table, lines, stream, across)
-            file.write_text(chart.svg(), encoding="utf-8")
+        for name, stream, across in table.figures:
+            file = FOLDER / f"{name}.svg"
+            file.write_text(_chart(name, table, lines, stream, across).svg(), encoding="utf-8")
             print(f"drawn: {file}")
 
 
@@ -124,14 +119,10 @@ def _line(asked: tuple[str, str, int, float, str, int]) -> Line:
 def _chart(
     name: str, table: Table, lines: dict[str, list[Line]], stream: str, across: str
 ) -> Chart:
-    """Mistakes against t, T, epsilon or d, of each learner, with what is needed at least."""
+    """Mistakes against T, epsilon or d, of each learner, with what is needed at least."""
     points: dict[str, list[tuple[float, float]]] = {learner: [] for learner in table.learners}
     for spec, line in [(spec, line) for spec, played in lines.items() for line in played]:
-        if line.stream != stream or not line.games:
-            continue
-        if across == "t" and line.rounds == max(table.rounds):
-            points[line.learner] = _curve(line)
-        elif across != "t":
+        if line.stream == stream and line.games:
             place = {"T": line.rounds, "epsilon": line.epsilon, "d": parse_spec(spec).dimension}
             points[line.learner].append((place[across], median(g.mistakes for g in line.games)))
     curves = [
@@ -145,22 +136,15 @@ def _chart(
     bounds = [(x, bound) for x in at if (bound := _bound(table, across, x)) is not None]
     curves += [Curve(BOUND, INK, bounds, "--")] if bounds else []
     title = f"Mistakes against {across}, {stream} (median)"
-    names = {"t": "rounds", "T": "horizon T", "d": "Littlestone dimension d"}
-    log = across in ("T", "epsilon")
-    ticks = () if across == "t" else at
-    return Chart(name, title, names.get(across, across), curves, log_across=log, at=ticks)
+    names = {"T": "horizon T, in rounds", "d": "Littlestone dimension d"}
+    label = names.get(across, across)
+    return Chart(name, title, label, curves, log_across=across != "d", at=at)
 
 
 def _bound(table: Table, across: str, x: float) -> float | None:
     epsilon = x if across == "epsilon" else table.epsilons[0]
     rounds = table.rounds[0] if across == "epsilon" else int(x)
     return None if across == "d" else LOWER_BOUND.get(epsilon, {}).get(rounds)
-
-
-def _curve(line: Line) -> list[tuple[float, float]]:
-    """The median over the seeds, at each round at which the curves were sampled."""
-    curves = [game.curve for game in line.games]
-    return [(points[0][0], median(y for _, y in points)) for points in zip(*curves, strict=True)]
 
 
 if __name__ == "__main__":

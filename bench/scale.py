@@ -29,14 +29,14 @@ from rich.table import Table
 from bench.clock import seconds
 from bench.streams import rows
 from littlestone import DPSOA, Plan, Rules
-from littlestone._classes.base import HypothesisClass
+from littlestone._classes.base import HypothesisClass, kinds_of
 from littlestone._cli.learn import run as run_task
-from littlestone._data.rounds import Numbers
+from littlestone._data.rounds import Numbers, Rounds
+from littlestone._hypotheses.rows import as_batch
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.forest import Forest
 from littlestone._learners.loop import Mistakes
-from littlestone._learners.tree import tree_to_bytes
 from littlestone._ray import Ray
 from littlestone._ray.rows import open_remote_rows
 from littlestone._store.request import LearnRequest
@@ -311,8 +311,8 @@ def _trees() -> Iterator[str]:
     assert first is not None
     took = seconds(lambda: forest.restart(first), 3)
     row = dict.fromkeys(RULES.columns, "v12345")
-    forest._update_vertex(0, 1, row, True)
-    kept = len(tree_to_bytes(forest.trees[0]))
+    forest.learn(Rounds(as_batch([row], kinds_of(RULES)), np.array([True])))
+    kept = max(len(forest.saved(number)) for number in forest.share)
     yield (
         f"trees: {held / TREES:,.0f} bytes each, {1e6 * took / TREES:.1f} us each to begin an "
         f"epoch, {kept} bytes to keep one that learned one row"

@@ -234,7 +234,6 @@ SHAPES_OF_A_ROW = (
     "Rounds: columns, labels, users; null rounds keep their place",
     "Matched: rounds with the causes that match them",
     "losses, and the cells of the evidence",
-    "RoutedBatch: the rounds of a tree",
     "key",
     "rule",
 )

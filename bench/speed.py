@@ -3,10 +3,15 @@
 Prints rounds a second of `learn_many`, in blocks as a reader hands them out and as one array, and
 of `predict_one` + `learn_one`, beside River's `predict_one` + `learn_one` on the first rounds of
 the same stream. Only the ratios mean anything: both sides run on the same machine, one after the
-other. The noise is the real one. Where values are names, River has them one-hot encoded, without
-zeros: its fastest way.
+other, and processor time is counted. The noise is the real one. Where values are names, River has
+them one-hot encoded, without zeros: its fastest way.
+
+    python -m bench speed              every stream
+    python -m bench.speed noise        those with noisy labels
 """
 
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,14 +22,14 @@ from rich.table import Table
 from river.linear_model import LogisticRegression
 from river.preprocessing import OneHotEncoder
 
-from bench.clock import seconds
+from bench.clock import seconds as wall_seconds
 from bench.streams import rows, scores, value_column
-from littlestone import DPSOA, HypothesisClass, Plan, Points, Rules, Thresholds
+from littlestone import DPSOA, HypothesisClass, Plan, Points, Rules, Sets, Thresholds
 from littlestone._learners.forest import Forest
 from littlestone._simulate.streams import Stream
 
 BLOCK, ONES, TRIES = 65_536, 100_000, 3
-NOISE = 0.02
+seconds = partial(wall_seconds, tries=TRIES, clock=time.process_time)
 Examples = list[tuple[dict[str, object], bool]]
 
 
@@ -39,8 +44,8 @@ class Contest(NamedTuple):
     noise: float = 0.0
 
 
-def run() -> None:
-    """Print the table."""
+def run(noise: bool = False) -> None:
+    """Print the table, or its part with noisy labels."""
     title = (
         "Rounds a second, of which the ratios count: learn_many in blocks or with one array,\n"
         "predict_one + learn_one one by one; River: LogisticRegression, one by one"
@@ -48,22 +53,28 @@ def run() -> None:
     table = Table("stream", "T", "how", title=title)
     for name in ("rounds/s", "of", "rounds/s", "ratio", "aim", "ok"):
         table.add_column(name, justify="right" if "/s" in name or name == "ratio" else "left")
-    for contest in _contests():
+    for contest in _contests(noise):
         for line in _lines(contest):
             table.add_row(contest.name, *line)
         table.add_section()
     Console(highlight=False, width=100).print(table)
 
 
-def _contests() -> Iterator[Contest]:
+def _contests(noise: bool) -> Iterator[Contest]:
     """One at a time: the streams are large."""
-    fifteen = Thresholds(1, 15, column="x")
-    yield Contest("Thresholds, 15", fifteen, _named(scores(7, 10**7, 15)), False, 50)
-    noisy = _named(scores(7, 10**7, 15, noise=NOISE))
-    yield Contest("the same, 2 % noise", fifteen, noisy, False, 10, NOISE)
-    five = Rules(["a", "b", "c", "d", "e"])
-    yield Contest("Rules of 5, strings", five, rows(7, 10**6, 0.06), True, 10)
-    yield Contest("Points", Points("x"), _named(value_column(7, 10**6, 0.06)), True, 10)
+    fifteen, five = Thresholds(1, 15, column="x"), Rules(["a", "b", "c", "d", "e"])
+    if not noise:
+        yield Contest("Thresholds, 15", fifteen, _named(scores(7, 10**7, 15)), False, 50)
+        yield Contest("Rules of 5, strings", five, rows(7, 10**6, 0.06), True, 10)
+        yield Contest("Points", Points("x"), _named(value_column(7, 10**6, 0.06)), True, 10)
+    noisy = _named(scores(7, 10**7, 15, noise=0.02))
+    yield Contest("Thresholds, 2 % noise", fifteen, noisy, False, 10, 0.02)
+    noisy = rows(7, 10**6, 0.06, noise=0.05)
+    yield Contest("Rules of 5, 5 % noise", five, noisy, True, 1, 0.05)
+    noisy = _named(value_column(7, 10**6, 0.06, noise=0.1))
+    yield Contest("Points, 10 % noise", Points("x"), noisy, True, 10, 0.1)
+    noisy = _named(value_column(7, 10**6, 0.06, culprits=3, noise=0.1))
+    yield Contest("Sets of 3, 10 % noise", Sets(3, "x"), noisy, True, 1, 0.1)
 
 
 def _named(stream: Stream) -> Stream:
@@ -76,17 +87,17 @@ def _lines(contest: Contest) -> Iterator[list[str]]:
     total = len(contest.stream.answers)
     plan = Plan.practical(contest.cls, 1, 1e-9, total)
     examples = _examples(contest.stream.part(0, ONES))
-    river = ONES / seconds(partial(_river, contest, examples), TRIES)
-    in_blocks = total / seconds(partial(_learn, contest, plan, BLOCK), TRIES)
-    at_once = total / seconds(partial(_learn, contest, plan, total), TRIES)
+    river = ONES / seconds(partial(_river, contest, examples))
+    in_blocks = total / seconds(partial(_learn, contest, plan, BLOCK))
+    at_once = total / seconds(partial(_learn, contest, plan, total))
     size = f"{total:.0e}".replace("e+0", "e")
     yield _line(size, "blocks", in_blocks, "River", river, contest.aim)
     yield _line(size, "one array", at_once, "River", river, contest.aim)
     if not contest.noise:
-        one_by_one = ONES / seconds(partial(_learn_ones, contest, plan, examples), TRIES)
+        one_by_one = ONES / seconds(partial(_learn_ones, contest, plan, examples))
         yield _line("1e5", "one by one", one_by_one, "River", river, 1)
     if contest.aim == 50:
-        floor = total / seconds(partial(_floor, contest, plan), TRIES)
+        floor = total / seconds(partial(_floor, contest, plan))
         yield _line(size, "blocks", in_blocks, "bare pass", floor, 1 / 3)
 
 
@@ -147,3 +158,7 @@ def _one_by_one(learner: Any, examples: Examples) -> None:
     for x, y in examples:
         learner.predict_one(x)
         learner.learn_one(x, y)
+
+
+if __name__ == "__main__":
+    run("noise" in sys.argv[1:])

@@ -1,9 +1,11 @@
 """How Sphinx builds the site: `make docs`. Nothing is fetched while it builds or is read."""
 
+import shutil
 import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 from littlestone._display import library_version
 
@@ -25,6 +27,8 @@ nitpicky = False
 
 # Headings get the anchors that code hosts give them, so that one link works in both places.
 myst_heading_anchors = 4
+# `<img src="..." width="...">` is a picture of the site, too.
+myst_enable_extensions = ["html_image"]
 # Blocks without a language are plain: tables, commands, trees.
 highlight_language = "none"
 
@@ -32,17 +36,24 @@ autodoc_default_options = {"members": True, "inherited-members": True, "member-o
 autodoc_typehints = "none"
 # A name in backticks is a link, where there is such a name.
 default_role = "py:obj"
-autosummary_generate = False
+toc_object_entries_show_parents = "hide"
+# A page for each object that a table of the reference lists, in reference/api.
+autosummary_generate = True
+templates_path = ["_templates"]
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "littlestone"
 html_static_path: list[str] = []
+# Copied as they are.
+html_extra_path = ["whatif.html"]
+# Pages that have no others below them need no navigation on the left.
+html_sidebars: dict[str, list[str]] = {"index": [], "tutorial": [], "contributing": []}
 html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
-    "show_nav_level": 2,
+    "show_nav_level": 1,
     "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -50,6 +61,11 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 copyright = f"{author}. MIT licence"  # noqa: A001
+
+
+def _forget_objects(app: Sphinx, config: Config) -> None:
+    """Remove the pages of objects: one of an object that is gone would be in no table."""
+    shutil.rmtree(ROOT / "docs" / "reference" / "api", ignore_errors=True)
 
 
 def _inside_the_site(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -67,5 +83,6 @@ def _inherited_from_elsewhere(
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("config-inited", _forget_objects)
     app.connect("autodoc-skip-member", _inherited_from_elsewhere)
     app.connect("source-read", _inside_the_site)

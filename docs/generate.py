@@ -1,13 +1,17 @@
-"""The pages that are made: the command line from `--help`, the notebook from the tutorial.
+"""The pages that are made: the command line from `--help`, the notebook from the tutorial, and the
+page of sliders by `plan --html`.
 
-`make docs` writes them, and then builds the site.
+`make docs` writes them, and then builds the site. The notebook is run when one of its cells has
+changed, or with `--run`: it is stored with what its cells print.
 
 The tests compare the files with what this would write.
 """
 
 import json
 import re
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from typer.main import get_command
@@ -17,6 +21,11 @@ from littlestone._cli.verbs import app
 
 HERE = Path(__file__).parent
 WIDTH = 100
+# The first cell of the notebook: the rest finds `littlestone`, whoever started Jupyter from where.
+SET_UP = """import os, sys, tempfile
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+os.chdir(tempfile.mkdtemp())  # what follows leaves its files there
+"""
 
 
 def cli() -> str:
@@ -48,12 +57,10 @@ def _block(text: str) -> str:
 
 
 def notebook() -> str:
-    """docs/tutorial.md as a notebook: its commands and examples are cells."""
+    """docs/tutorial.md as a notebook that has not run: its commands and examples are cells."""
     text = (HERE / "tutorial.md").read_text("utf-8")
-    cells = [
-        _cell(part)
-        for part in re.split(r"^(```(?:console|python)\n.*?^```\n)", text, flags=re.S | re.M)
-    ]
+    parts = re.split(r"^(```(?:console|python)\n.*?^```\n)", text, flags=re.S | re.M)
+    cells = [_code(SET_UP.strip()), *map(_cell, parts)]
     numbered = [
         cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells) if cell["source"]
     ]
@@ -91,8 +98,50 @@ def _code(source: str) -> dict[str, Any]:
     }
 
 
-PAGES = {"cli.md": cli, "tutorial.ipynb": notebook}
+def what_if() -> str:
+    """How soon a cause would be named, with sliders."""
+    with TemporaryDirectory() as folder:
+        page = Path(folder, "whatif.html")
+        words = [
+            "plan",
+            "causes:version,country,device",
+            "--horizon",
+            "300000",
+            "--html",
+            str(page),
+        ]
+        made = CliRunner().invoke(app, words)
+        assert made.exit_code == 0, made.output
+        return page.read_text("utf-8")
+
+
+def without_outputs(book: str) -> str:
+    """Return a notebook as it was before it ran."""
+    cells = json.loads(book)
+    for cell in cells["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"execution_count": None, "outputs": []}
+    return json.dumps(cells, indent=1, ensure_ascii=False) + "\n"
+
+
+def run_notebook(book: str) -> str:
+    """Run a notebook, and return it with what its cells print."""
+    import nbclient
+    import nbformat
+
+    cells = nbformat.reads(book, as_version=4)
+    nbclient.NotebookClient(cells, record_timing=False, coalesce_streams=True).execute()
+    del cells.metadata["language_info"]
+    return json.dumps(cells, indent=1, ensure_ascii=False) + "\n"
+
+
+PAGES = {"cli.md": cli, "tutorial.ipynb": notebook, "whatif.html": what_if}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():
-        (HERE / page).write_text(write(), encoding="utf-8")
+        path, text = HERE / page, write()
+        if page.endswith(".ipynb"):
+            stored = path.read_text("utf-8")
+            same = without_outputs(stored) == text and "--run" not in sys.argv
+            text = stored if same else run_notebook(text)
+        path.write_text(text, encoding="utf-8")

@@ -33,7 +33,9 @@ def payments() -> tuple[np.ndarray, np.ndarray]:
 def main() -> None:
     place = folder()
     merchants, fraud = payments()
-    learner = ls.PrivateCauses(ls.Causes(["merchant"]), epsilon=1, delta=1e-8, horizon=PAYMENTS)
+    causes = ls.Causes(["merchant"])
+    # Blocking is worth it where at least one payment of five is fraud.
+    learner = ls.PrivateCauses(causes, 1, 1e-8, PAYMENTS, min_rate=0.2)
     for start in range(0, PAYMENTS, 500):
         part = slice(start, start + 500)
         learner.learn_many({"merchant": merchants[part]}, fraud[part])

@@ -135,7 +135,7 @@ Proof.
       - apply Forall_elt in Gx. tauto. - apply Forall_elt in Gy. tauto. }
     apply close_ext with (draw lowers delta (pub h) (al g) (be g) (before' ++ x :: after'))
       (draw lowers delta (pub h) (al g) (be g) (before' ++ y :: after')); try (intros m; apply draw_costs).
-    destruct (draw_law lowers delta delta_nonneg (pub h) (public_ok h) (al g) (be g) (costs_nonneg g) (before' ++ y :: after')) as (P & Sm & _).
+    destruct (draw_law lowers delta delta_nonneg (pub h) (public_ok h) (al g) (be g) (before' ++ y :: after')) as (P & Sm & _).
     refine (close_weaken _ _ _ _ _ _ P Sm _ (Rle_refl _) C).
     destruct (Moved g before after x y R R') as [E Le]. unfold sigma. rewrite E. unfold swing.
     rewrite (loss_weights (A h) (B h) (A g) (B g)), (loss_weights (A h) (B h) (A g) (B g) (al g) (be g) _ x),

@@ -6,7 +6,9 @@
     offsets, and may be clipped at a score of 0. A key that is not listed can be added only where it is active, with
     weight delta prior(k) exp (r (score - bar)), where [bar] is at least what one missed row weighs. What is public is a
     function of the history, which holds the releases, the draws and the released counts.
-    causes_draw_close: one replaced row, which moves the loss or does not. *)
+    scored_close: any scores that move by at most D, up and down together, and keys of one world that are light.
+    causes_draw_close: one replaced row, which moves the loss or does not.
+    draw_alone: one replaced row where there is no monitor, (2s, delta/(1 + delta)). *)
 
 From Coq Require Import Reals Lra Lia ZArith List Bool.
 From Littlestone Require Import Laws Effect.
@@ -218,6 +220,244 @@ Record proper (pub : public) : Prop := {
   bar_enough : (positive pub <= bar pub)%Z;
   base_nonneg : nonneg (base pub) }.
 
+(** A draw by any scores, where any keys are active: those of rows below, those of users in Users.v. *)
+Section Scored.
+
+Variable pub : public.
+Hypothesis ok : proper pub.
+
+Definition is_listed (m : change) : bool := if in_dec eq_dec m (listed pub) then true else false.
+
+Definition exists_in (alive : key -> bool) (m : move) : bool :=
+  match m with
+  | None => true
+  | Some c => is_listed c ||
+      match c with add k => may_add pub && alive k | _ => false end
+  end.
+
+Definition weight_at (m : move) : R :=
+  match m with
+  | None => 1
+  | Some c => if is_listed c then base pub c else match c with add k => delta * prior pub (fst k) | _ => 0 end
+  end.
+
+Definition offset_at (m : move) : Z :=
+  match m with None => 0 | Some c => if is_listed c then offset pub c else bar pub end%Z.
+
+Definition value (score : move -> Z) (m : move) : Z :=
+  match m with Some c => if is_listed c && clipped pub c then Z.max (score m) 0 else score m | None => score m end.
+
+Definition weigh (score : move -> Z) (alive : key -> bool) (m : move) : R :=
+  if exists_in alive m then weight_at m * exp (rate pub * IZR (value score m - offset_at m)) else 0.
+
+Lemma weight_at_nonneg : nonneg weight_at.
+Proof.
+  destruct ok as [_ _ _ P _ Bn]. intros [c|]; cbn; [|lra]. destruct (is_listed c); [apply Bn|].
+  destruct c; try lra. now apply Rmult_le_pos.
+Qed.
+
+Lemma weigh_nonneg : forall score alive, nonneg (weigh score alive).
+Proof.
+  intros score alive m. unfold weigh. destruct (exists_in alive m); [|lra].
+  apply Rmult_le_pos; [apply weight_at_nonneg|left; apply exp_pos].
+Qed.
+
+Lemma weigh_idle : forall score alive, score None = 0%Z -> weigh score alive None = 1.
+Proof.
+  intros score alive none. unfold weigh, value. cbn [exists_in weight_at offset_at]. rewrite none.
+  change (0 - 0)%Z with 0%Z. rewrite Rmult_0_r, exp_0. lra.
+Qed.
+
+Definition moves_of (keys : list key) : list move :=
+  nodup eq_dec (None :: map (fun k => Some (add k)) keys ++ map Some (listed pub)).
+
+Lemma weigh_finite : forall score (alive : key -> bool) keys, (forall k, alive k = true -> In k keys) ->
+  forall m, ~ In m (moves_of keys) -> weigh score alive m = 0.
+Proof.
+  intros score alive keys all m out. unfold weigh. destruct (exists_in alive m) eqn:here; trivial. elim out.
+  apply nodup_In. destruct m as [c|]; [|now left]. right. apply in_or_app. cbn [exists_in] in here.
+  apply orb_prop in here as [here|here].
+  - right. apply in_map. unfold is_listed in here. now destruct (in_dec eq_dec c (listed pub)).
+  - left. destruct c as [k| |]; try discriminate. apply andb_prop in here as [_ here].
+    apply in_map_iff. exists k. split; trivial. now apply all.
+Qed.
+
+Lemma scored_law : forall score alive keys, score None = 0%Z -> (forall k, alive k = true -> In k keys) ->
+  is_law (drawn (weigh score alive)).
+Proof.
+  intros score alive keys none all. apply drawn_law with (moves_of keys) None.
+  - apply weigh_nonneg. - apply NoDup_nodup. - now apply weigh_finite. - now apply weigh_idle.
+Qed.
+
+Lemma scored_ext : forall (u v : move -> Z) (here there : key -> bool), (forall m, u m = v m) ->
+  (forall k, here k = there k) -> forall m, drawn (weigh u here) m = drawn (weigh v there) m.
+Proof.
+  intros u v here there same alike. assert (each : forall m, weigh u here m = weigh v there m).
+  { intros m. unfold weigh, value. rewrite same. destruct m as [[k|b|b k]|]; cbn [exists_in]; trivial. now rewrite alike. }
+  intros m. unfold drawn. now rewrite each, (sum_ext _ _ each).
+Qed.
+
+(** Keys that are active here and not there: none has more than the bar, and their priors sum to at most W. *)
+Definition fresh_within (W : R) (score : move -> Z) (here there : key -> bool) : Prop :=
+  (forall k, here k = true -> there k = false -> (score (Some (add k)) <= bar pub)%Z) /\
+  forall l, NoDup l -> lsum (fun k => if here k && negb (there k) then prior pub (fst k) else 0) l <= W.
+
+Definition keys_in (l : list move) : list key :=
+  flat_map (fun m => match m with Some (add k) => [k] | _ => [] end) l.
+
+Lemma keys_in_NoDup : forall l, NoDup l -> NoDup (keys_in l).
+Proof.
+  intros l unique. induction unique as [|m l out _ IH]; [constructor|].
+  destruct m as [[k|b|b k]|]; cbn; auto. constructor; auto. intros here. apply out.
+  apply in_flat_map in here as ([[k'|b|b k']|] & here & same); cbn in same; try tauto.
+  destruct same as [<-|[]]. exact here.
+Qed.
+
+(** The keys of one world weigh at most delta W together. *)
+Lemma weigh_fresh : forall W here_score there_score here there l, NoDup l ->
+  fresh_within W here_score here there ->
+  let world := weigh here_score here in
+  let other := weigh there_score there in
+  forall v w, (v = world /\ w = other \/ v = other /\ w = world) ->
+  lsum (part v w false world) l <= delta * W.
+Proof.
+  intros W here_score there_score here there l unique (few & priors) world other v w worlds.
+  pose proof ok as [PA PB Pr Pp Bar Pb].
+  set (f := fun k : key => if here k && negb (there k) then prior pub (fst k) else 0).
+  set (g := fun m : move => match m with Some (add k) => delta * f k | _ => 0 end).
+  assert (f_nonneg : nonneg f) by (intros k; unfold f; destruct (_ && _); [apply Pp|lra]).
+  assert (g_nonneg : nonneg g).
+  { intros [[k|b|b k]|]; cbn; try lra. now apply Rmult_le_pos. }
+  apply Rle_trans with (lsum g l).
+  - apply lsum_le. intros m. unfold part.
+    assert (w_m : 0 <= world m) by apply weigh_nonneg.
+    assert (v_m : 0 <= other m) by apply weigh_nonneg.
+    destruct (common v w m) eqn:both; cbn [Bool.eqb]; [apply g_nonneg|].
+    destruct (Rle_lt_dec (world m) 0) as [zero|heavy].
+    { pose proof (g_nonneg m). lra. }
+    assert (gone : other m = 0).
+    { unfold common in both.
+      destruct worlds as [[-> ->]|[-> ->]];
+      destruct (Rlt_dec 0 (world m)), (Rlt_dec 0 (other m)); try discriminate; lra. }
+    unfold world, other, weigh in *.
+    destruct (exists_in here m) eqn:is_here; [|lra].
+    destruct (exists_in there m) eqn:is_there.
+    { pose proof (weight_at_nonneg m) as b_m. apply Rmult_integral in gone as [none|none].
+      - rewrite none in heavy. lra.
+      - pose proof (exp_pos (rate pub * IZR (value there_score m - offset_at m))). lra. }
+    destruct m as [c|]; cbn [exists_in] in is_here, is_there; [|discriminate].
+    apply orb_false_elim in is_there as [unknown is_there]. rewrite unknown in is_here. cbn [orb] in is_here.
+    destruct c as [k|b|b k]; try discriminate.
+    apply andb_prop in is_here as [allowed alive]. rewrite allowed in is_there. cbn in is_there.
+    specialize (few k alive is_there).
+    unfold weight_at, offset_at, value, g, f. rewrite unknown, alive, is_there. cbn [andb negb].
+    rewrite <- (Rmult_1_r (delta * prior pub (fst k))) at 2.
+    apply Rmult_le_compat_l; [now apply Rmult_le_pos|]. rewrite <- exp_0. apply exp_le.
+    assert (IZR (here_score (Some (add k)) - bar pub) <= 0) by (apply (IZR_le _ 0); lia). nra.
+  - apply Rle_trans with (delta * lsum f (keys_in l)).
+    + clear unique. right. induction l as [|[[k|b|b k]|] l IH]; cbn; try rewrite IH; unfold keys_in; cbn; lra.
+    + apply Rmult_le_compat_l; trivial. now apply priors, keys_in_NoDup.
+Qed.
+
+(** Clipping moves a value by no more, and in no other direction. *)
+Lemma values_move : forall D (u v : move -> Z), u None = 0%Z -> v None = 0%Z ->
+  (forall m n, u m + v n <= D + v m + u n)%Z ->
+  forall m n, (value u m + value v n <= D + value v m + value u n)%Z.
+Proof.
+  intros D u v none_u none_v moved m n.
+  pose proof (moved m n). pose proof (moved m None). pose proof (moved None n). pose proof (moved None None).
+  unfold value.
+  destruct m as [c|], n as [c'|]; try destruct (is_listed c && clipped pub c);
+    try destruct (is_listed c' && clipped pub c'); lia.
+Qed.
+
+(** Scores that move by at most D, up and down together, and keys of one world that are light. *)
+Theorem scored_close : forall D W (u v : move -> Z) (here there : key -> bool) keys,
+  u None = 0%Z -> v None = 0%Z ->
+  (forall k, here k = true \/ there k = true -> In k keys) ->
+  (forall m n, u m + v n <= D + v m + u n)%Z ->
+  fresh_within W u here there -> fresh_within W v there here ->
+  close (rate pub * IZR D) (delta * W / (1 + delta * W)) (drawn (weigh u here)) (drawn (weigh v there)).
+Proof.
+  intros D W u v here there keys none_u none_v all moved fresh_u fresh_v.
+  assert (all_u : forall k, here k = true -> In k keys) by (intros; apply all; tauto).
+  assert (all_v : forall k, there k = true -> In k keys) by (intros; apply all; tauto).
+  apply draws_close with (moves_of keys) None; try apply weigh_nonneg; try (apply weigh_idle; assumption).
+  - apply NoDup_nodup.
+  - intros m no. split; now apply weigh_finite with keys.
+  - (* of two moves, one rises and the other falls *)
+    intros m n. unfold weigh.
+    destruct (exists_in here m); [|lra]. destruct (exists_in there m); [|lra].
+    destruct (exists_in here n); [|lra]. destruct (exists_in there n); [|lra].
+    intros _ _ _ _.
+    pose proof (values_move D u v none_u none_v moved m n) as step.
+    apply IZR_le in step. rewrite !plus_IZR in step. rewrite !minus_IZR.
+    set (r := rate pub) in *.
+    set (a := IZR (value u m)) in *. set (a' := IZR (value v m)) in *.
+    set (b := IZR (value u n)) in *. set (b' := IZR (value v n)) in *.
+    set (om := IZR (offset_at m)). set (on := IZR (offset_at n)).
+    replace (weight_at m * exp (r * (a - om)) * (weight_at n * exp (r * (b' - on))))
+      with (weight_at m * weight_at n * exp (r * (a + b' - om - on)))
+      by (replace (r * (a + b' - om - on)) with (r * (a - om) + r * (b' - on)) by ring; rewrite exp_plus; ring).
+    replace (exp (r * IZR D) * (weight_at m * exp (r * (a' - om)) * (weight_at n * exp (r * (b - on)))))
+      with (weight_at m * weight_at n * exp (r * (IZR D + a' + b - om - on)))
+      by (replace (r * (IZR D + a' + b - om - on)) with (r * IZR D + r * (a' - om) + r * (b - on)) by ring;
+          rewrite !exp_plus; ring).
+    apply Rmult_le_compat_l; [apply Rmult_le_pos; apply weight_at_nonneg|].
+    apply exp_le, Rmult_le_compat_l; [apply ok|lra].
+  - apply weigh_fresh with (there_score := v) (there := there) (here_score := u) (here := here);
+      [apply NoDup_nodup|assumption|now left].
+  - apply weigh_fresh with (there_score := u) (there := here) (here_score := v) (here := there);
+      [apply NoDup_nodup|assumption|now right].
+Qed.
+
+End Scored.
+
+(** The keys that rows may make active are finitely many. *)
+Definition named (rows : list row) : list key :=
+  flat_map (fun one => match one with
+                       | example patterns (Some y) => map (fun p => (p, y)) patterns
+                       | _ => [] end) rows.
+
+Lemma active_named : forall P rows k, active P rows k = true -> In k (named rows).
+Proof.
+  intros P rows k alive. apply existsb_exists in alive as (one & here & makes).
+  apply in_flat_map. exists one. split; [trivial|].
+  destruct one as [|patterns [y|]]; cbn in makes; try discriminate.
+  destruct (matching _ _); [|discriminate].
+  apply andb_prop in makes as [own lists]. unfold has_outcome in own.
+  destruct (eq_dec (snd k) y) as [<-|]; [|discriminate].
+  destruct (in_dec eq_dec (fst k) patterns); [|discriminate].
+  apply in_map_iff. exists (fst k). now destruct k.
+Qed.
+
+(** The priors of a row's patterns sum to at most 1. *)
+Definition within_prior (pub : public) (one : row) : Prop :=
+  match one with null => True | example patterns _ => lsum (prior pub) patterns <= 1 end.
+
+(** Keys that rows make active have priors that sum to at most 1 for each row. *)
+Lemma prior_of_row : forall pub one l, proper pub -> NoDup l -> lists_a_set one -> within_prior pub one ->
+  lsum (fun k => if makes_active (published pub) one k then prior pub (fst k) else 0) l <= 1.
+Proof.
+  intros pub one l [_ _ _ Pp _ _] unique set below.
+  set (g := fun k => if makes_active (published pub) one k then prior pub (fst k) else 0).
+  assert (g_nonneg : nonneg g) by (intros k; unfold g; destruct (makes_active _ _ k); [apply Pp|lra]).
+  destruct one as [|patterns [z|]]; cbn in below, set.
+  1, 3: unfold g; cbn; rewrite lsum_zero; lra.
+  set (fresh := map (fun p => (p, z)) patterns).
+  assert (NoDup fresh).
+  { apply FinFun.Injective_map_NoDup; trivial. intros p q same. congruence. }
+  destruct (sum_finite g fresh) as [S E]; trivial.
+  { intros k out. unfold g. cbn. destruct (matching _ _); trivial.
+    unfold has_outcome. destruct (eq_dec (snd k) z) as [<-|]; cbn; trivial.
+    destruct (in_dec eq_dec (fst k) patterns); trivial. elim out.
+    apply in_map_iff. exists (fst k). now destruct k. }
+  apply Rle_trans with (sum g); [now apply lsum_le_sum|]. rewrite E. unfold fresh. rewrite lsum_map.
+  apply Rle_trans with (lsum (prior pub) patterns); trivial.
+  apply lsum_le. intros p. unfold g. cbn. pose proof (Pp p).
+  destruct (matching _ _); try lra. destruct (_ && _); lra.
+Qed.
+
 Section Epoch.
 
 Variable pub : public.
@@ -233,227 +473,61 @@ Notation score := (score A B al be lowers (published pub)).
 Notation loss x := (loss (effect_of A B al be (published pub) x)).
 Notation shift := (shift A B al be lowers (published pub)).
 
-Definition is_listed (m : change) : bool := if in_dec eq_dec m (listed pub) then true else false.
-
-Definition exists_in (rows : list row) (m : move) : bool :=
-  match m with
-  | None => true
-  | Some c => is_listed c ||
-      match c with add k => may_add pub && active (published pub) rows k | _ => false end
-  end.
-
-Definition weight_at (m : move) : R :=
-  match m with
-  | None => 1
-  | Some c => if is_listed c then base pub c else match c with add k => delta * prior pub (fst k) | _ => 0 end
-  end.
-
-Definition offset_at (m : move) : Z :=
-  match m with None => 0 | Some c => if is_listed c then offset pub c else bar pub end%Z.
-
-Definition value (rows : list row) (m : move) : Z :=
-  let s := score rows m in
-  match m with Some c => if is_listed c && clipped pub c then Z.max s 0 else s | None => s end.
-
-Definition weight (rows : list row) (m : move) : R :=
-  if exists_in rows m then weight_at m * exp (r * IZR (value rows m - offset_at m)) else 0.
+Definition weight (rows : list row) : move -> R := weigh pub (score rows) (active (published pub) rows).
 
 Definition draw (rows : list row) : move -> R := drawn (weight rows).
-
-Lemma weight_at_nonneg : nonneg weight_at.
-Proof.
-  destruct ok as [_ _ _ P _ Bn]. intros [c|]; cbn; [|lra]. destruct (is_listed c); [apply Bn|].
-  destruct c; try lra. now apply Rmult_le_pos.
-Qed.
-
-Lemma weight_nonneg : forall rows, nonneg (weight rows).
-Proof.
-  intros rows m. unfold weight. destruct (exists_in rows m); [|lra].
-  apply Rmult_le_pos; [apply weight_at_nonneg|left; apply exp_pos].
-Qed.
 
 Lemma score_of_idle : forall rows, score rows None = 0%Z.
 Proof. induction rows as [|[] rows same]; trivial. Qed.
 
-Lemma weight_of_idle : forall rows, weight rows None = 1.
-Proof.
-  intros rows. unfold weight, value. cbn [exists_in weight_at offset_at]. rewrite score_of_idle.
-  change (0 - 0)%Z with 0%Z. rewrite Rmult_0_r, exp_0. lra.
-Qed.
-
-(** The keys that rows may make active are finitely many. *)
-Definition named (rows : list row) : list key :=
-  flat_map (fun one => match one with
-                       | example patterns (Some y) => map (fun p => (p, y)) patterns
-                       | _ => [] end) rows.
-
-Lemma active_named : forall rows k, active (published pub) rows k = true -> In k (named rows).
-Proof.
-  intros rows k alive. apply existsb_exists in alive as (one & here & makes).
-  apply in_flat_map. exists one. split; [trivial|].
-  destruct one as [|patterns [y|]]; cbn in makes; try discriminate.
-  destruct (matching _ _); [|discriminate].
-  apply andb_prop in makes as [own lists]. unfold has_outcome in own.
-  destruct (eq_dec (snd k) y) as [<-|]; [|discriminate].
-  destruct (in_dec eq_dec (fst k) patterns); [|discriminate].
-  apply in_map_iff. exists (fst k). now destruct k.
-Qed.
-
-Definition moves (rows : list row) : list move :=
-  None :: map (fun k => Some (add k)) (named rows) ++ map Some (listed pub).
-
-Lemma weight_finite : forall rows m, ~ In m (moves rows) -> weight rows m = 0.
-Proof.
-  intros rows m out. unfold weight. destruct (exists_in rows m) eqn:here; trivial. elim out.
-  unfold moves. destruct m as [c|]; [|now left]. right. apply in_or_app. cbn [exists_in] in here.
-  apply orb_prop in here as [here|here].
-  - right. apply in_map. unfold is_listed in here. now destruct (in_dec eq_dec c (listed pub)).
-  - left. destruct c as [k| |]; try discriminate. apply andb_prop in here as [_ here].
-    apply in_map_iff. exists k. split; trivial. now apply active_named.
-Qed.
-
 Lemma draw_law : forall rows, is_law (draw rows).
 Proof.
-  intros rows. apply drawn_law with (nodup eq_dec (moves rows)) None.
-  - apply weight_nonneg. - apply NoDup_nodup.
-  - intros m out. apply weight_finite. now rewrite nodup_In in out.
-  - apply weight_of_idle.
+  intros rows. apply scored_law with (named rows); [exact ok|apply score_of_idle|]. intros k. apply active_named.
 Qed.
-
-(** The priors of a row's patterns sum to at most 1. *)
-Definition within_prior (one : row) : Prop :=
-  match one with null => True | example patterns _ => lsum (prior pub) patterns <= 1 end.
 
 Lemma weights_ok : (0 <= A /\ 0 <= B /\ 0 <= al /\ 0 <= be)%Z.
 Proof. destruct ok as [PA PB _ _ _ _]. unfold A, B. tauto. Qed.
 
-(** The keys of one world weigh at most delta together. *)
-Lemma weight_of_fresh : forall before after x y l, NoDup l -> within_prior x ->
-  Forall lists_a_set (before ++ x :: after) ->
-  let world := weight (before ++ x :: after) in
-  let other := weight (before ++ y :: after) in
-  forall v w, (v = world /\ w = other \/ v = other /\ w = world) ->
-  lsum (part v w false world) l <= delta.
+Lemma row_fresh : forall before after x y, Forall lists_a_set (before ++ x :: after) -> within_prior pub x ->
+  fresh_within pub 1 (score (before ++ x :: after))
+    (active (published pub) (before ++ x :: after)) (active (published pub) (before ++ y :: after)).
 Proof.
-  intros before after x y l unique below sets world other v w worlds.
-  pose proof ok as [PA PB Pr Pp Bar Pb].
-  set (g := fun m : move => match m with
-            | Some (add k) => if makes_active (published pub) x k then delta * prior pub (fst k) else 0
-            | _ => 0 end).
-  assert (g_nonneg : nonneg g).
-  { intros [[k|b|b k]|]; cbn; try lra. destruct (makes_active _ x k); [|lra]. now apply Rmult_le_pos. }
-  assert (set_x : lists_a_set x) by (apply Forall_app in sets as [_ sets]; now inversion sets).
-  apply Rle_trans with (lsum g l).
-  - apply lsum_le. intros m. unfold part.
-    assert (w_m : 0 <= world m) by apply weight_nonneg.
-    assert (v_m : 0 <= other m) by apply weight_nonneg.
-    destruct (common v w m) eqn:both; cbn [Bool.eqb]; [apply g_nonneg|].
-    destruct (Rle_lt_dec (world m) 0) as [zero|heavy].
-    { pose proof (g_nonneg m). lra. }
-    assert (gone : other m = 0).
-    { unfold common in both.
-      destruct worlds as [[-> ->]|[-> ->]];
-      destruct (Rlt_dec 0 (world m)), (Rlt_dec 0 (other m)); try discriminate; lra. }
-    unfold world, other, weight in *.
-    destruct (exists_in (before ++ x :: after) m) eqn:here; [|lra].
-    destruct (exists_in (before ++ y :: after) m) eqn:there.
-    { pose proof (weight_at_nonneg m) as b_m. apply Rmult_integral in gone as [none|none].
-      - rewrite none in heavy. lra.
-      - pose proof (exp_pos (r * IZR (value (before ++ y :: after) m - offset_at m))). lra. }
-    destruct m as [c|]; cbn [exists_in] in here, there; [|discriminate].
-    apply orb_false_elim in there as [unknown there]. rewrite unknown in here. cbn [orb] in here.
-    destruct c as [k|b|b k]; try discriminate.
-    apply andb_prop in here as [allowed alive]. rewrite allowed in there. cbn in there.
-    destruct (key_of_one_world A B al be lowers _ weights_ok before after x y k sets alive there) as [makes few].
-    unfold weight_at, offset_at, value, g. rewrite unknown, makes. cbn [andb].
-    rewrite <- (Rmult_1_r (delta * prior pub (fst k))) at 2.
-    apply Rmult_le_compat_l; [now apply Rmult_le_pos|]. rewrite <- exp_0. apply exp_le.
-    assert (IZR (score (before ++ x :: after) (Some (add k)) - bar pub) <= 0)
-      by (apply (IZR_le _ 0); unfold A in *; lia).
-    unfold r. nra.
-  - destruct x as [|patterns [z|]]; cbn in below, set_x.
-    1, 3: apply Rle_trans with (lsum (fun _ : move => 0) l);
-      [apply lsum_le; intros [[k|b|b k]|]; cbn; lra | rewrite lsum_zero; lra].
-    set (fresh := map (fun p => Some (add (p, z))) patterns).
-    assert (NoDup fresh).
-    { apply FinFun.Injective_map_NoDup; trivial. intros p q same. congruence. }
-    destruct (sum_finite g fresh) as [S E]; trivial.
-    { intros [[k|b|b k]|] out; cbn; trivial.
-      destruct (matching _ _); trivial.
-      unfold has_outcome. destruct (eq_dec (snd k) z) as [<-|]; cbn; trivial.
-      destruct (in_dec eq_dec (fst k) patterns); trivial. elim out.
-      apply in_map_iff. exists (fst k). now destruct k. }
-    apply Rle_trans with (sum g); [now apply lsum_le_sum|]. rewrite E. unfold fresh.
-    rewrite lsum_map.
-    apply Rle_trans with (lsum (fun p => delta * prior pub p) patterns).
-    + apply lsum_le. intros p. cbn. pose proof (Rmult_le_pos _ _ delta_nonneg (Pp p)).
-      destruct (matching _ _); try lra. destruct (_ && _); lra.
-    + rewrite lsum_scal. nra.
+  intros before after x y sets below.
+  pose proof (key_of_one_world A B al be lowers (published pub) weights_ok before after x y) as one.
+  split.
+  - intros k here there. destruct (one k sets here there) as [_ few].
+    apply Z.le_trans with A; [exact few|apply (bar_enough _ ok)].
+  - intros l unique. assert (set_x : lists_a_set x) by (apply Forall_app in sets as [_ sets]; now inversion sets).
+    eapply Rle_trans; [|apply (prior_of_row pub x l ok unique set_x below)]. apply lsum_le. intros k.
+    pose proof (prior_nonneg _ ok (fst k)).
+    destruct (active _ (before ++ x :: after) k) eqn:here, (active _ (before ++ y :: after) k) eqn:there;
+      cbn [andb negb]; try (destruct (makes_active _ x k); lra).
+    destruct (one k sets here there) as [-> _]. lra.
 Qed.
 
 (** The most that a replaced row moves scores: up and down together, in units. *)
 Definition swing (x y : row) : Z := if Z.eq_dec (loss y) (loss x) then (2 * Z.max A B)%Z else (A + B)%Z.
 
-(** Clipping moves a value by no more, and in no other direction. *)
-Lemma values_move : forall before after x y m n, lists_a_set x -> lists_a_set y ->
-  let u := before ++ x :: after in let v := before ++ y :: after in
-  (value u m + value v n <= swing x y + value v m + value u n)%Z.
-Proof.
-  intros before after x y m n set_x set_y u v.
-  assert (forall m n, shift x y n - shift x y m <= swing x y)%Z as Moved.
-  { intros m' n'. pose proof (row_effects A B al be lowers (published pub) weights_ok x y n' m' set_x set_y) as Eff.
-    cbv zeta in Eff. unfold swing. destruct (Z.eq_dec _ _); lia. }
-  pose proof (score_change A B al be lowers (published pub) before after x y m) as Cm.
-  pose proof (score_change A B al be lowers (published pub) before after x y n) as Cn.
-  assert (shift x y None = 0)%Z as Idle by (unfold Effect.shift; destruct x, y; reflexivity).
-  pose proof (Moved m n). pose proof (Moved m None). pose proof (Moved None n). pose proof (Moved None None).
-  unfold value, u, v.
-  destruct m as [c|], n as [c'|]; try destruct (is_listed c && clipped pub c);
-    try destruct (is_listed c' && clipped pub c'); lia.
-Qed.
-
 (** One row replaced by another. *)
 Theorem causes_draw_close : forall before after x y,
   Forall lists_a_set (before ++ x :: after) -> Forall lists_a_set (before ++ y :: after) ->
-  within_prior x -> within_prior y ->
+  within_prior pub x -> within_prior pub y ->
   close (r * IZR (swing x y)) (delta / (1 + delta))
     (draw (before ++ x :: after)) (draw (before ++ y :: after)).
 Proof.
   intros before after x y sets_x sets_y prior_x prior_y.
   assert (set_x : lists_a_set x) by (apply Forall_app in sets_x as [_ s]; now inversion s).
   assert (set_y : lists_a_set y) by (apply Forall_app in sets_y as [_ s]; now inversion s).
-  set (l := nodup eq_dec (moves (before ++ x :: after) ++ moves (before ++ y :: after))).
-  assert (out : forall m rows, incl (moves rows) l -> ~ In m l -> weight rows m = 0).
-  { intros m rows inside no. apply weight_finite. intros here. now apply no, inside. }
-  unfold draw. apply draws_close with l None; try apply weight_nonneg; try apply weight_of_idle.
-  - apply NoDup_nodup.
-  - intros m no. split; apply out; trivial; intros n here; apply nodup_In, in_or_app; auto.
-  - (* of two moves, one rises and the other falls *)
-    intros m n. unfold weight.
-    destruct (exists_in (before ++ x :: after) m); [|lra].
-    destruct (exists_in (before ++ y :: after) m); [|lra].
-    destruct (exists_in (before ++ x :: after) n); [|lra].
-    destruct (exists_in (before ++ y :: after) n); [|lra].
-    intros _ _ _ _.
-    pose proof (values_move before after x y m n set_x set_y) as moved. cbv zeta in moved.
-    apply IZR_le in moved. rewrite !plus_IZR in moved. rewrite !minus_IZR.
-    set (a := IZR (value (before ++ x :: after) m)) in *.
-    set (a' := IZR (value (before ++ y :: after) m)) in *.
-    set (b := IZR (value (before ++ x :: after) n)) in *.
-    set (b' := IZR (value (before ++ y :: after) n)) in *.
-    set (om := IZR (offset_at m)). set (on := IZR (offset_at n)).
-    replace (weight_at m * exp (r * (a - om)) * (weight_at n * exp (r * (b' - on))))
-      with (weight_at m * weight_at n * exp (r * (a + b' - om - on)))
-      by (replace (r * (a + b' - om - on)) with (r * (a - om) + r * (b' - on)) by ring; rewrite exp_plus; ring).
-    replace (exp (r * IZR (swing x y)) * (weight_at m * exp (r * (a' - om)) * (weight_at n * exp (r * (b - on)))))
-      with (weight_at m * weight_at n * exp (r * (IZR (swing x y) + a' + b - om - on)))
-      by (replace (r * (IZR (swing x y) + a' + b - om - on))
-            with (r * IZR (swing x y) + r * (a' - om) + r * (b - on)) by ring;
-          rewrite !exp_plus; ring).
-    apply Rmult_le_compat_l; [apply Rmult_le_pos; apply weight_at_nonneg|].
-    apply exp_le, Rmult_le_compat_l; [apply ok|lra].
-  - apply (weight_of_fresh before after x y); trivial; [apply NoDup_nodup|]. now left.
-  - apply (weight_of_fresh before after y x); trivial; [apply NoDup_nodup|]. now right.
+  pose proof (scored_close pub ok (swing x y) 1 (score (before ++ x :: after)) (score (before ++ y :: after))
+    (active (published pub) (before ++ x :: after)) (active (published pub) (before ++ y :: after))
+    (named (before ++ x :: after) ++ named (before ++ y :: after))) as Close.
+  rewrite Rmult_1_r in Close. apply Close; try apply score_of_idle; try (apply row_fresh; assumption).
+  - intros k [alive|alive]; apply active_named in alive; apply in_or_app; auto.
+  - intros m n. pose proof (row_effects A B al be lowers (published pub) weights_ok x y n m set_x set_y) as Eff.
+    cbv zeta in Eff.
+    pose proof (score_change A B al be lowers (published pub) before after x y m) as Cm.
+    pose proof (score_change A B al be lowers (published pub) before after x y n) as Cn.
+    unfold swing. destruct (Z.eq_dec _ _); lia.
 Qed.
 
 End Epoch.
@@ -461,13 +535,29 @@ End Epoch.
 (** The draw does not read the monitor's costs. *)
 Lemma draw_costs pub al be al' be' rows m : draw pub al be rows m = draw pub al' be' rows m.
 Proof.
-  assert (forall m, weight pub al be rows m = weight pub al' be' rows m) as same.
-  { intros n. unfold weight, value. replace (score (positive pub) (negative pub) al be lowers (published pub) rows n)
-      with (score (positive pub) (negative pub) al' be' lowers (published pub) rows n); [reflexivity|].
-    induction rows as [|one rows IH]; trivial. unfold score in *. cbn [fold_right]. rewrite IH. f_equal.
-    destruct one as [|patterns label], n as [[k|b|b k]|]; trivial; cbn [moved effect_of];
-      destruct (matching (published pub) patterns) as [|b' [|]]; destruct label; reflexivity. }
-  unfold draw, drawn. rewrite same. f_equal. now apply sum_ext.
+  apply scored_ext; trivial. intros n. induction rows as [|one rows IH]; trivial.
+  unfold score in *. cbn [fold_right]. rewrite IH. f_equal.
+  destruct one as [|patterns label], n as [[k|b|b k]|]; trivial; cbn [moved effect_of];
+    destruct (matching (published pub) patterns) as [|b' [|]]; destruct label; reflexivity.
+Qed.
+
+Lemma no_loss A B (P : list key) (x : row) : loss (effect_of A B 0 0 P x) = 0%Z.
+Proof.
+  destruct x as [|patterns [y|]]; cbn [effect_of]; trivial; destruct (matching P patterns) as [|b others]; trivial.
+  cbn [loss]. now destruct (existsb _ _).
+Qed.
+
+(** Without a monitor every row leaves the loss alone: 2 max(A, B), whatever row replaces another. *)
+Theorem draw_alone pub al be before after x y : proper pub ->
+  Forall lists_a_set (before ++ x :: after) -> Forall lists_a_set (before ++ y :: after) ->
+  within_prior pub x -> within_prior pub y ->
+  close (rate pub * IZR (2 * Z.max (positive pub) (negative pub))) (delta / (1 + delta))
+    (draw pub al be (before ++ x :: after)) (draw pub al be (before ++ y :: after)).
+Proof.
+  intros ok sets_x sets_y prior_x prior_y.
+  pose proof (causes_draw_close pub ok 0 0 ltac:(lia) before after x y sets_x sets_y prior_x prior_y) as Close.
+  unfold swing in Close. cbv zeta in Close. rewrite !no_loss in Close. cbn [Z.eq_dec] in Close.
+  refine (close_ext _ _ _ _ _ _ _ _ Close); intros m; apply draw_costs.
 Qed.
 End Causes.
 

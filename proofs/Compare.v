@@ -9,7 +9,7 @@
     Theorem_17: the gate with it, on any schedule, for one replaced round: (e + 2s, 0). Theorem_10 is the case
     without staying. Not proved here: that no smaller epsilon will do. *)
 
-From Coq Require Import Reals List Lra Lia ZArith Bool.
+From Coq Require Import Reals List Lra Lia ZArith Bool Permutation.
 From Littlestone Require Import Laws Noise Transcripts Monitor Tree Exponential Gate.
 Import ListNotations.
 Open Scope R_scope.
@@ -51,8 +51,12 @@ Section Sums.
 Context {Row : Type}.
 Variable f : Row -> Z.
 Definition total_of (rows : list Row) : Z := fold_right (fun x total => f x + total)%Z 0%Z rows.
+Lemma total_cons x u : total_of (x :: u) = (f x + total_of u)%Z.
+Proof. reflexivity. Qed.
 Lemma total_app u v : total_of (u ++ v) = (total_of u + total_of v)%Z.
 Proof. induction u; simpl; lia. Qed.
+Lemma total_permutation u v : Permutation u v -> total_of u = total_of v.
+Proof. unfold total_of. induction 1; simpl; lia. Qed.
 Lemma total_row b u v : (forall x, (0 <= f x <= b)%Z) -> one_row u v -> (Z.abs (total_of v - total_of u) <= b)%Z.
 Proof.
   intros B (before & after & x & y & -> & ->). rewrite !total_app. simpl. pose proof (B x). pose proof (B y). lia.

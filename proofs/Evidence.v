@@ -28,12 +28,9 @@ Proof. intros L; induction ns; simpl; [apply ret_law|]. apply next_law; auto. no
 Fixpoint distance (ns ms : list Z) : Z :=
   match ns, ms with n :: ns', m :: ms' => (Z.abs (m - n) + distance ns' ms')%Z | _, _ => 0%Z end.
 
-(** Numbers that differ by [distance] in all. *)
-Lemma noisy_ratio s ns ms : 0 < s -> length ns = length ms ->
-  pure (IZR (distance ns ms) / s) (noisy (laplace s) ns) (noisy (laplace s) ms).
+Lemma around_ratio s n m : 0 < s -> pure (IZR (Z.abs (m - n)) / s) (around (laplace s) n) (around (laplace s) m).
 Proof.
-  intros S. pose proof (laplace_law s S) as L.
-  assert (forall d k, laplace s k <= exp (IZR (Z.abs d) / s) * laplace s (k + d)%Z) as Move.
+  intros S. assert (forall d k, laplace s k <= exp (IZR (Z.abs d) / s) * laplace s (k + d)%Z) as Move.
   { intros d k. assert (IZR (Z.abs d) = INR (Z.abs_nat d)) as -> by (now rewrite INR_IZR_INZ, Zabs2Nat.id_abs).
     destruct (Z.leb_spec 0 d).
     - replace d with (Z.of_nat (Z.abs_nat d)) at 2 by lia. apply U_by; auto. now apply laplace_U.
@@ -41,6 +38,15 @@ Proof.
         by (intros x; unfold laplace; now replace (Z.abs_nat (- x)) with (Z.abs_nat x) by lia).
       rewrite <- (Sym k), <- (Sym (k + d)%Z). replace (- (k + d))%Z with (- k + Z.of_nat (Z.abs_nat d))%Z by lia.
       apply U_by; auto. now apply laplace_U. }
+  intros z. unfold around. specialize (Move (n - m)%Z (z - n)%Z). replace (z - n + (n - m))%Z with (z - m)%Z in Move by lia.
+  replace (Z.abs (m - n)) with (Z.abs (n - m)) by lia. exact Move.
+Qed.
+
+(** Numbers that differ by [distance] in all. *)
+Lemma noisy_ratio s ns ms : 0 < s -> length ns = length ms ->
+  pure (IZR (distance ns ms) / s) (noisy (laplace s) ns) (noisy (laplace s) ms).
+Proof.
+  intros S. pose proof (laplace_law s S) as L.
   revert ms. induction ns as [|n ns IH]; intros [|m ms] Len; try discriminate; simpl.
   - unfold Rdiv. rewrite Rmult_0_l. apply pure_refl.
   - intros [|z zs].
@@ -53,8 +59,24 @@ Proof.
         with ((exp (IZR (Z.abs (m - n)) / s) * around (laplace s) m z) * (exp (IZR (distance ns ms) / s) * noisy (laplace s) ms zs))
         by ring.
       apply Rmult_le_compat; [apply around_law; auto|apply noisy_law; auto| |apply IH; auto].
-      unfold around. specialize (Move (n - m)%Z (z - n)%Z). replace (z - n + (n - m))%Z with (z - m)%Z in Move by lia.
-      replace (Z.abs (m - n)) with (Z.abs (n - m)) by lia. exact Move.
+      now apply around_ratio.
+Qed.
+
+Lemma noisy_close s D ns ms : 0 < s -> length ns = length ms -> (distance ns ms <= D)%Z ->
+  is_law (noisy (laplace s) ns) /\ close (IZR D / s) 0 (noisy (laplace s) ns) (noisy (laplace s) ms).
+Proof.
+  intros S Len Le. pose proof (laplace_law s S) as L. split; [now apply noisy_law|].
+  destruct (noisy_law (laplace s) ms L) as (P & Sm & _). apply pure_close; auto.
+  eapply pure_weaken; auto; [|now apply noisy_ratio]. apply IZR_le in Le.
+  apply Rmult_le_compat_r; auto. left; now apply Rinv_0_lt_compat.
+Qed.
+
+(** Noise of scale D/e or more costs at most e where numbers move by D. *)
+Lemma cost_at_scale D e s : 0 < e -> 0 < D -> D / e <= s -> 0 < s /\ D / s <= e.
+Proof.
+  intros E P S. assert (0 < D / e) by now apply Rdiv_lt_0_compat. split; [lra|].
+  apply (Rmult_le_reg_r s); [lra|]. unfold Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
+  apply Rle_trans with (e * (D / e)); [right; field; lra|]. apply Rmult_le_compat_l; lra.
 Qed.
 
 Section Counts.
@@ -95,13 +117,10 @@ Theorem counts_close e s before after x y : 0 < e -> 2 / e <= s ->
   is_law (counts_of s (before ++ x :: after)) /\
   close e 0 (counts_of s (before ++ x :: after)) (counts_of s (before ++ y :: after)).
 Proof.
-  intros E S. assert (0 < 2 / e) by (apply Rdiv_lt_0_compat; lra). assert (0 < s) as Sp by lra.
-  pose proof (laplace_law s Sp) as L. unfold counts_of. split; [now apply noisy_law|].
-  set (v := map (number (before ++ y :: after)) cells). destruct (noisy_law (laplace s) v L) as (P & Sm & _).
-  apply pure_close; auto. eapply pure_weaken; auto; [|apply noisy_ratio; auto; unfold v; now rewrite !map_length].
-  pose proof (number_distance before after x y) as D. apply IZR_le in D. fold v in D.
-  apply (Rmult_le_reg_r s); auto. unfold Rdiv. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
-  apply Rle_trans with 2; auto. apply Rle_trans with (e * (2 / e)); [right; field; lra|].
-  apply Rmult_le_compat_l; lra.
+  intros E S. destruct (cost_at_scale 2 e s) as [Sp Le]; [lra..|].
+  pose proof (laplace_law s Sp) as L. destruct (noisy_law _ (map (number (before ++ y :: after)) cells) L) as (P & Sm & _).
+  destruct (noisy_close s 2 (map (number (before ++ x :: after)) cells) (map (number (before ++ y :: after)) cells))
+    as [Law C]; auto; [now rewrite !map_length|apply number_distance|].
+  split; [exact Law|]. now apply close_weaken with (2 / s) 0; auto; lra.
 Qed.
 End Counts.

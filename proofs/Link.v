@@ -1,11 +1,11 @@
-(** The link to the code, for Theorems 2, 3, 6 and 15: the formulas of Executable.v are those of the
+(** The link to the code, for Theorems 2, 3, 6, 15 and 19: the formulas of Executable.v are those of the
     theorems.
 
     [check_*_executable]: the probability of a "yes" of a check, as the tables compute it, is that
     of the check in SparseVector.v and Monitor.v, for both kinds of noise; so is the mass of the
     threshold noise. [exponential_is_executable]: the law of a draw by weights and scores, as the
-    tables compute it, is that of Exponential.v; the draw of the causes learner is the same law with
-    its own weights and scores. How checks follow each other is written twice, here and in the
+    tables compute it, is that of Exponential.v; the draws of the causes learner, by rows and by
+    users, are the same law with their own weights and scores. How checks follow each other is written twice, here and in the
     theorems' files, after the same code. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
@@ -147,7 +147,7 @@ End Draw.
     active keys. It divides weights by that of the best score, as the code does, and has a base [a] where
     the theorem has exp (- r). *)
 
-From Littlestone Require Import Effect CausesDraw.
+From Littlestone Require Import Effect CausesDraw Users.
 
 Lemma total_lsum {T} (f : T -> R) l : Executable.total real (map f l) = lsum f l.
 Proof. induction l as [|x l IH]; [reflexivity|]. simpl. now rewrite <- IH. Qed.
@@ -192,30 +192,31 @@ Qed.
 Section Link.
 
 Context {pattern outcome : Type} `{EqDec pattern} `{EqDec outcome}.
-Variables (al be : Z) (lowers : list pattern -> key pattern outcome -> bool) (delta : R).
+Variables (lowers : list pattern -> key pattern outcome -> bool) (delta : R).
 Variable pub : public pattern outcome.
-Variable rows : list (row pattern outcome).
 Variable active_keys : list (key pattern outcome).
-Variables penalty margin : Z.
+Variables whole penalty margin : Z.
 Hypothesis delta_nonneg : 0 <= delta.
 Hypothesis ok : proper pub.
-Hypothesis costs : (0 <= al)%Z /\ (0 <= be)%Z.
 Hypothesis unique_keys : NoDup active_keys.
 Hypothesis unique_causes : NoDup (published pub).
-(** As in the code of today: drops are all that is listed, with one penalty in missed positives; the active keys, none
-    where the limit is reached. *)
+(** As in the code of today: drops are all that is listed, with one penalty in whole weights; the active keys, none
+    where the limit is reached. A whole weight is that of a positive row, or the most that a user has. *)
 Hypothesis only_drops : listed pub = map drop (published pub).
-Hypothesis keys_are : forall k, In k active_keys <-> may_add pub && active (published pub) rows k = true.
-Hypothesis drops_are : forall b, base pub (drop b) = 1 /\ offset pub (drop b) = (penalty * positive pub)%Z /\
+Hypothesis drops_are : forall b, base pub (drop b) = 1 /\ offset pub (drop b) = (penalty * whole)%Z /\
   clipped pub (drop b) = false.
-Hypothesis bar_is : bar pub = (positive pub + margin)%Z.
+Hypothesis bar_is : bar pub = (whole + margin)%Z.
 
-Notation score := (score (positive pub) (negative pub) al be lowers (published pub) rows).
+Section Scored.
+Variable score : move pattern outcome -> Z.
+Variable alive : key pattern outcome -> bool.
+Hypothesis idle : score None = 0%Z.
+Hypothesis keys_are : forall k, In k active_keys <-> may_add pub && alive k = true.
 
-Theorem draw_is_executable :
-  map (draw lowers delta pub al be rows)
+Theorem scored_is_executable :
+  map (drawn (weigh delta pub score alive))
     (None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys)
-  = Executable.causes_draw real (exp (- rate pub)) delta (positive pub) penalty
+  = Executable.causes_draw real (exp (- rate pub)) delta whole penalty
       (map (fun b => score (Some (drop b))) (published pub))
       (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
 Proof.
@@ -227,21 +228,21 @@ Proof.
   assert (forall c, (forall b, c <> drop b) -> is_listed pub c = false) as Others.
   { intros c No. unfold is_listed. destruct (in_dec eq_dec c (listed pub)) as [I|I]; trivial. rewrite only_drops in I.
     apply in_map_iff in I as (b & E & _). now elim (No b). }
-  set (candidate := fun m => (weight_at delta pub m, (value lowers pub al be rows m - offset_at pub m)%Z)).
-  assert (Executable.causes_candidates real delta (positive pub) penalty
+  set (candidate := fun m => (weight_at delta pub m, (value pub score m - offset_at pub m)%Z)).
+  assert (Executable.causes_candidates real delta whole penalty
       (map (fun b => score (Some (drop b))) (published pub))
       (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys)
     = map candidate moves) as Same.
   { unfold Executable.causes_candidates, moves. simpl map. unfold candidate at 1. f_equal.
-    - unfold value. rewrite (score_of_idle lowers pub). reflexivity.
+    - unfold value. rewrite idle. reflexivity.
     - rewrite map_app, !map_map. f_equal; apply map_ext_in.
       + intros b I. unfold candidate, weight_at, offset_at, value. rewrite Drops.
         destruct (drops_are b) as (-> & -> & ->). destruct (in_dec eq_dec b (published pub)); [reflexivity|tauto].
       + intros k _. unfold candidate, weight_at, offset_at, value. rewrite Others, bar_is by discriminate. simpl. f_equal. lia. }
-  assert (forall m, In m moves -> weight lowers delta pub al be rows m
+  assert (forall m, In m moves -> weigh delta pub score alive m
     = fst (candidate m) * exp (rate pub * IZR (snd (candidate m)))) as Weight.
-  { intros m I. unfold weight, candidate. cbn [fst snd].
-    replace (exists_in pub rows m) with true; [reflexivity|]. symmetry.
+  { intros m I. unfold weigh, candidate. cbn [fst snd].
+    replace (exists_in pub _ m) with true; [reflexivity|]. symmetry.
     destruct I as [<-|I]; [reflexivity|].
     apply in_app_or in I as [I|I]; apply in_map_iff in I as (k & <- & I); cbn [exists_in].
     - rewrite Drops. destruct (in_dec eq_dec k (published pub)); tauto.
@@ -257,18 +258,42 @@ Proof.
       intros Nd. inversion_clear Nd. constructor; auto.
       intros I. apply in_app_or in I as [I|I]; [contradiction|].
       apply in_map_iff in I as (k & E & _); discriminate. }
-  assert (sum (weight lowers delta pub al be rows) = lsum (weight lowers delta pub al be rows) moves) as Total.
-  { apply (sum_finite (weight lowers delta pub al be rows) moves); auto.
-    - now apply weight_nonneg.
-    - intros m No. unfold weight. destruct (exists_in pub rows m) eqn:Here; auto. elim No.
+  assert (sum (weigh delta pub score alive) = lsum (weigh delta pub score alive) moves) as Total.
+  { apply (sum_finite (weigh delta pub score alive) moves); auto.
+    - now apply weigh_nonneg.
+    - intros m No. unfold weigh. destruct (exists_in pub _ m) eqn:Here; auto. elim No.
       destruct m as [[k|b|b k]|]; [| | |now left]; right; apply in_or_app; cbn [exists_in] in Here.
       + rewrite Others in Here by discriminate. right. apply in_map_iff. exists k. split; trivial. now apply keys_are.
       + rewrite Drops, orb_false_r in Here. left. apply in_map_iff. exists b. split; trivial.
         now destruct (in_dec eq_dec b (published pub)).
       + rewrite Others in Here by discriminate. discriminate. }
   unfold Executable.causes_draw. rewrite Same, exponential_eq, map_map, lsum_map.
-  apply map_ext_in. intros m I. unfold draw, drawn.
+  apply map_ext_in. intros m I. unfold drawn.
   apply f_equal2; [exact (Weight m I)|]. etransitivity; [exact Total|]. exact (lsum_ext_in _ _ _ Weight).
 Qed.
+
+End Scored.
+
+Notation moves := (None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys).
+
+(** The draw of rows. *)
+Theorem draw_is_executable al be rows :
+  (forall k, In k active_keys <-> may_add pub && active (published pub) rows k = true) ->
+  let score := score (positive pub) (negative pub) al be lowers (published pub) rows in
+  map (draw lowers delta pub al be rows) moves
+  = Executable.causes_draw real (exp (- rate pub)) delta whole penalty
+      (map (fun b => score (Some (drop b))) (published pub))
+      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
+Proof. intros Keys. apply scored_is_executable; trivial. apply score_of_idle. Qed.
+
+(** The draw of users: the same, by the scores of pairs ([user_score_is_executable] of Users.v). *)
+Theorem user_draw_is_executable lowest users :
+  (forall k, In k active_keys <-> may_add pub && active (published pub) (concat users) k = true) ->
+  let score := user_score lowers whole lowest pub users in
+  map (user_draw lowers whole lowest delta pub users) moves
+  = Executable.causes_draw real (exp (- rate pub)) delta whole penalty
+      (map (fun b => score (Some (drop b))) (published pub))
+      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
+Proof. intros Keys. apply scored_is_executable; trivial. apply user_score_idle. Qed.
 
 End Link.

@@ -1,6 +1,7 @@
-(** Weakened versions of Theorems 9 and 15, and proofs that they are false.
+(** Weakened versions of Theorems 9, 15 and 19, and proofs that they are false.
 
-    Each of these is also planted in the Python code by tests/privacy or tests/learners. The faults of
+    Those of Theorems 9 and 15 are also planted in the Python code by tests/privacy or tests/learners, and
+    a missing clip or delta of Theorem 19 is not what users.json has. The faults of
     the draw are shown on the smallest pair of worlds: one row that is alone in its epoch, against a
     null round. What it makes active exists in one world only, so no epsilon helps: delta/(1 + delta)
     is exceeded outright.
@@ -12,11 +13,14 @@
     matched_refuted        matched rows that move net: what a key of one world weighs has no bound
     not_nested_refuted     a cause that is replaced by a key which is not narrower
     whole_noise_refuted    whole noise where a false alarm costs half a unit: property (U) fails
+    unclipped_refuted      users without the clip: a key of one user weighs e^r where it has two rows
+    one_delta_refuted      users with delta_1 = delta: two rows of one user name two keys
+    one_way_refuted        users at (1 + c0) s, not twice that: two keys move in opposite directions
     row_effects_tight      the bounds of step 1 are attained
     route_by_row_refuted   a forest that routes by the row, not by the number: two votes move *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
-From Littlestone Require Import Laws Noise Effect CausesDraw Forest.
+From Littlestone Require Import Laws Noise Effect CausesDraw Users Forest.
 Import ListNotations.
 Open Scope R_scope.
 
@@ -43,54 +47,57 @@ Definition named (m : move nat unit) : bool := match m with Some (add _) => true
 
 Lemma plain_nonneg prior margin rows : nonneg prior -> nonneg (weigh (plain prior margin) rows).
 Proof.
-  intros P m. unfold weight. destruct (exists_in _ rows m); [|lra]. apply Rmult_le_pos; [|left; apply exp_pos].
+  intros P m. unfold weight, CausesDraw.weigh. destruct (exists_in _ _ m); [|lra]. apply Rmult_le_pos; [|left; apply exp_pos].
   destruct m as [[k|b|b k]|]; cbn; try lra. apply Rmult_le_pos; [lra|apply P].
 Qed.
 
-(** A row alone in its epoch: the probability that one of its keys is named, and that any key is named
-    when there is a null round instead. *)
-Lemma named_by_row prior margin x keys : nonneg prior -> NoDup keys -> incl (CausesDraw.named [x]) keys ->
+(** Rows alone in their epoch: the probability that one of their keys is named, and that any key is named
+    when there are null rounds instead. *)
+Lemma named_by_rows prior margin rows keys : nonneg prior -> NoDup keys -> incl (CausesDraw.named rows) keys ->
   let pub := plain prior margin in
-  let F := lsum (weigh pub [x]) (adds keys) in prob (law pub [x]) named = F / (1 + F).
+  let F := lsum (weigh pub rows) (adds keys) in prob (law pub rows) named = F / (1 + F).
 Proof.
   intros P N Fresh pub F. pose proof (fun rows => plain_nonneg prior margin rows P) as W. fold pub in W.
   set (l := None :: adds keys : list (move nat unit)).
   assert (NoDup l) as Nl.
   { constructor; [rewrite in_map_iff; intros (k & E & _); discriminate|].
     apply FinFun.Injective_map_NoDup; auto. intros a b E; congruence. }
-  assert (forall m, ~ In m l -> weigh pub [x] m = 0) as Out.
+  assert (forall m, ~ In m l -> weigh pub rows m = 0) as Out.
   { intros [[k|b|b k]|] No; [|reflexivity..|elim No; now left].
-    unfold weight. destruct (exists_in pub [x] (Some (add k))) eqn:Here; trivial. elim No. right.
-    apply in_map_iff. exists k. split; trivial. apply Fresh, (active_named pub 1 1 ltac:(lia)). cbn in Here. exact Here. }
-  destruct (sum_finite (weigh pub [x]) l (W [x]) Nl Out) as [S E].
+    unfold weight, CausesDraw.weigh. destruct (exists_in pub _ (Some (add k))) eqn:Here; trivial. elim No. right.
+    apply in_map_iff. exists k. split; trivial. apply Fresh, (active_named []). exact Here. }
+  destruct (sum_finite (weigh pub rows) l (W rows) Nl Out) as [S E].
   assert (0 <= F) as Pos by (apply lsum_nonneg, W).
-  assert (sum (weigh pub [x]) = 1 + F) as Total.
-  { rewrite E. unfold l. cbn [lsum]. now rewrite weight_of_idle. }
-  unfold prob. destruct (sum_finite (on named (law pub [x])) l) as [_ ->]; auto.
+  assert (sum (weigh pub rows) = 1 + F) as Total.
+  { rewrite E. unfold l. cbn [lsum]. unfold weight at 1. now rewrite weigh_idle by apply (score_of_idle hits pub). }
+  unfold prob. destruct (sum_finite (on named (law pub rows)) l) as [_ ->]; auto.
   - apply on_nonneg. intros m. unfold draw, drawn. apply Rmult_le_pos; [apply W|].
     rewrite Total. left; apply Rinv_0_lt_compat. lra.
   - intros m No. unfold on, draw, drawn. rewrite (Out m No). destruct (named m); lra.
   - unfold l. cbn [lsum]. unfold on at 1. cbn [named].
-    rewrite (lsum_ext_in _ (fun m => / (1 + F) * weigh pub [x] m)).
+    rewrite (lsum_ext_in _ (fun m => / (1 + F) * weigh pub rows m)).
     + rewrite lsum_scal. fold F. field. lra.
     + intros m I. apply in_map_iff in I as (k & <- & _). unfold on, draw, drawn. cbn [named].
       rewrite Total. field. lra.
 Qed.
 
-Lemma named_by_none prior margin m : on named (law (plain prior margin) [null]) m = 0.
-Proof. unfold on, draw, drawn. destruct m as [[k|b|b k]|]; cbn [named]; auto. unfold weight at 1. cbn. lra. Qed.
-
-(** The keys of one row weigh more than delta. *)
-Lemma too_heavy prior margin x keys : nonneg prior -> NoDup keys -> incl (CausesDraw.named [x]) keys ->
-  delta < lsum (weigh (plain prior margin) [x]) (adds keys) ->
-  forall eps, ~ close eps (delta / (1 + delta)) (law (plain prior margin) [x]) (law (plain prior margin) [null]).
+Lemma named_by_none prior margin n m : on named (law (plain prior margin) (repeat null n)) m = 0.
 Proof.
-  intros P N Fresh Heavy eps Close. specialize (Close named).
-  rewrite (named_by_row prior margin x keys) in Close by auto. unfold prob in Close.
-  rewrite (sum_ext _ _ (named_by_none prior margin)), sum_zero in Close.
-  set (F := lsum (weigh (plain prior margin) [x]) (adds keys)) in *.
-  assert (delta / (1 + delta) < F / (1 + F)); [|lra].
-  apply Rmult_lt_reg_r with (1 + delta); [lra|]. apply Rmult_lt_reg_r with (1 + F); [lra|].
+  unfold on, draw, drawn. destruct m as [[k|b|b k]|]; cbn [named]; auto. unfold weight at 1, CausesDraw.weigh. cbn.
+  replace (active [] (repeat null n) k) with false by (induction n; auto). lra.
+Qed.
+
+(** The keys of the rows weigh more than d. *)
+Lemma too_heavy prior margin rows keys n d : nonneg prior -> NoDup keys -> incl (CausesDraw.named rows) keys -> 0 <= d ->
+  d < lsum (weigh (plain prior margin) rows) (adds keys) ->
+  forall eps, ~ close eps (d / (1 + d)) (law (plain prior margin) rows) (law (plain prior margin) (repeat null n)).
+Proof.
+  intros P N Fresh D Heavy eps Close. specialize (Close named).
+  rewrite (named_by_rows prior margin rows keys) in Close by auto. unfold prob in Close.
+  rewrite (sum_ext _ _ (named_by_none prior margin n)), sum_zero in Close.
+  set (F := lsum (weigh (plain prior margin) rows) (adds keys)) in *.
+  assert (d / (1 + d) < F / (1 + F)); [|lra].
+  apply Rmult_lt_reg_r with (1 + d); [lra|]. apply Rmult_lt_reg_r with (1 + F); [lra|].
   field_simplify; lra.
 Qed.
 
@@ -103,7 +110,7 @@ Theorem listed_twice_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7; 7]%nat])
                                     (law (plain (fun _ => 1) 0) [null]).
 Proof.
-  apply too_heavy with [(7%nat, tt)]; try (intros p; simpl; lra); [repeat constructor; auto| |].
+  apply (too_heavy _ _ _ [(7%nat, tt)] 1); try (intros p; simpl; lra); try lra; [repeat constructor; auto| |].
   - intros k [<-|[<-|[]]]; now left.
   - cbn. pose proof exp_gt_1. replace (r * _) with r by (cbn; ring). nra.
 Qed.
@@ -113,7 +120,7 @@ Theorem gain_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) (-1)) [positive [7]%nat])
                                     (law (plain (fun _ => 1) (-1)) [null]).
 Proof.
-  apply too_heavy with [(7%nat, tt)]; try (intros p; simpl; lra); [repeat constructor; auto| |].
+  apply (too_heavy _ _ _ [(7%nat, tt)] 1); try (intros p; simpl; lra); try lra; [repeat constructor; auto| |].
   - intros k I. exact I.
   - cbn. pose proof exp_gt_1. replace (r * _) with r by (cbn; ring). nra.
 Qed.
@@ -122,7 +129,7 @@ Theorem prior_of_two_refuted : forall eps,
   ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7; 8]%nat])
                                     (law (plain (fun _ => 1) 0) [null]).
 Proof.
-  apply too_heavy with [(7%nat, tt); (8%nat, tt)]; try (intros p; simpl; lra).
+  apply (too_heavy _ _ _ [(7%nat, tt); (8%nat, tt)] 1); try (intros p; simpl; lra); try lra.
   - repeat constructor; simpl; intuition discriminate.
   - intros k I. exact I.
   - cbn. replace (r * _) with 0 by (cbn; ring). rewrite exp_0. lra.
@@ -138,7 +145,7 @@ Proof.
   intros eps Close. specialize (Close (fun both => named (fst both) || named (snd both))).
   set (pub := plain (fun _ => 1) 0) in *.
   assert (forall rows, is_law (law pub rows)) as Law.
-  { intros rows. apply draw_law; try lra; [|lia]. constructor; cbn; try lia; try lra; intros p; lra. }
+  { intros rows. apply draw_law; try lra. constructor; cbn; try lia; try lra; intros p; lra. }
   assert (forall rows, let d := prob (law pub rows) named in
     prob (two_draws rows) (fun both => named (fst both) || named (snd both)) = d + d * (1 - d)) as Two.
   { intros rows d. unfold two_draws. fold pub. destruct (Law rows) as (P & S & One).
@@ -160,9 +167,9 @@ Proof.
       unfold on. destruct (named m); cbn [negb]; ring. }
   rewrite !Two in Close.
   assert (prob (law pub [null]) named = 0) as None
-    by (unfold prob; unfold pub; rewrite (sum_ext _ _ (named_by_none _ _)); apply sum_zero).
+    by (unfold prob; unfold pub; rewrite (sum_ext _ _ (named_by_none _ _ 1)); apply sum_zero).
   unfold pub in Close, None.
-  rewrite None, (named_by_row (fun _ => 1) 0 (positive [7]%nat) [(7%nat, tt)]) in Close;
+  rewrite None, (named_by_rows (fun _ => 1) 0 [positive [7]%nat] [(7%nat, tt)]) in Close;
     [|intros p; simpl; lra|repeat constructor; auto|intros k I; exact I].
   fold pub in Close. assert (lsum (weigh pub [positive [7]%nat]) (adds [(7%nat, tt)]) = delta) as Fresh.
   { cbn. replace (r * _) with 0 by (cbn; ring). rewrite exp_0. ring. }
@@ -173,7 +180,86 @@ Proof.
   assert (0 < delta / (1 + delta) * (1 - delta / (1 + delta))) by (apply Rmult_lt_0_compat; lra). lra.
 Qed.
 
+(** The rows of a user without the clip: two rows give a key that nobody else has the weight of e^r, not of two. *)
+Theorem unclipped_refuted : 2 < exp r -> forall eps, let d := delta * 2 in
+  ~ close eps (d / (1 + d)) (law (plain (fun _ => 1) 0) (repeat (positive [7]%nat) 2)) (law (plain (fun _ => 1) 0) (repeat null 2)).
+Proof.
+  intros Large eps d. apply (too_heavy _ _ _ [(7%nat, tt)]); try (intros p; simpl; lra); [repeat constructor; auto| | |].
+  - intros k [<-|[<-|[]]]; now left.
+  - unfold d. lra.
+  - cbn. replace (r * _) with r by (cbn; ring). unfold d. nra.
+Qed.
+
+(** A user of two rows whose keys nobody else has; the clip changes nothing here. *)
+Theorem one_delta_refuted : forall eps,
+  ~ close eps (delta / (1 + delta)) (law (plain (fun _ => 1) 0) [positive [7]%nat; positive [8]%nat])
+                                    (law (plain (fun _ => 1) 0) [null; null]).
+Proof.
+  apply (too_heavy _ _ _ [(7%nat, tt); (8%nat, tt)] 2); try (intros p; simpl; lra); try lra.
+  - repeat constructor; simpl; intuition discriminate.
+  - intros k I. exact I.
+  - cbn. replace (r * _) with 0 by (cbn; ring). rewrite exp_0. lra.
+Qed.
+
 End Draw.
+
+(** * Users *)
+
+(** Two known keys, the second twice as heavy. Another user speaks for both; a third for one and against the other. The
+    clip leaves each a part from -1 to 1, so that 1 + c0 is 2 units. *)
+Section Opposite.
+Variable r : R.
+Hypothesis r_pos : 0 < r.
+
+Let zero : change nat unit := add (0%nat, tt).
+Let one : change nat unit := add (1%nat, tt).
+Definition both_known : public nat unit :=
+  {| published := []; CausesDraw.positive := 1; negative := 1; rate := r; may_add := false; prior := fun _ => 0;
+     bar := 1; CausesDraw.listed := [zero; one]; base := fun c => if eq_dec c one then 2 else 1; offset := fun _ => 0%Z;
+     clipped := fun _ => true |}.
+
+Definition speaks (yes no : nat) : list (list (row nat unit)) :=
+  [[positive [0; 1]%nat]; [positive [yes]; example [no] None]].
+
+Lemma opposite_law yes no : let w := weigh 0 both_known (user_score hits 1 1 both_known (speaks yes no)) (active [] (concat (speaks yes no))) in
+  user_draw hits 1 1 0 both_known (speaks yes no) (Some zero) = w (Some zero) / (1 + (w (Some zero) + w (Some one))).
+Proof.
+  intros w. change (w (Some zero) / sum w = w (Some zero) / (1 + (w (Some zero) + w (Some one)))). f_equal. f_equal.
+  destruct (sum_finite w [None; Some zero; Some one]) as [_ ->].
+  - intros m. unfold w, weigh. destruct (exists_in _ _ m); [|lra]. apply Rmult_le_pos; [|left; apply exp_pos].
+    destruct m as [c|]; simpl; [|lra]. unfold is_listed. destruct (in_dec _ _ _); [destruct (eq_dec c one); lra|].
+    destruct c; lra.
+  - repeat constructor; simpl; intuition discriminate.
+  - intros [c|] No; [|simpl in No; tauto]. unfold w, weigh, exists_in, is_listed.
+    destruct (in_dec eq_dec c (CausesDraw.listed both_known)) as [I|_]; [|now destruct c].
+    elim No. destruct I as [<-|[<-|[]]]; simpl; tauto.
+  - cbn [lsum]. unfold w at 1. rewrite weigh_idle by reflexivity. ring.
+Qed.
+
+Definition is_zero (m : move nat unit) : bool := match m with Some (add (O, _)) => true | _ => false end.
+
+(** One key rises while the heavier one falls: (1 + c0) s is not enough. With delta 0, [user_draw_close] has twice that. *)
+Theorem one_way_refuted : ~ close (r * IZR (1 + 1)) 0
+  (user_draw hits 1 1 0 both_known (speaks 0 1)) (user_draw hits 1 1 0 both_known (speaks 1 0)).
+Proof.
+  intros Close. specialize (Close is_zero).
+  assert (forall users, nonneg (user_draw hits 1 1 0 both_known users)) as P.
+  { intros users. apply user_draw_law; try lra. constructor; simpl; try lia; try lra; [intros p; simpl; lra|].
+    intros c. simpl. destruct (eq_dec c one); lra. }
+  assert (forall p : move nat unit -> R, nonneg p -> prob p is_zero = p (Some zero)) as At.
+  { intros p Pos. unfold prob. destruct (sum_finite (on is_zero p) [Some zero]) as [_ ->].
+    - now apply on_nonneg. - repeat constructor; auto.
+    - intros [[[[|k] []]|b|b k]|] No; unfold on; auto. simpl in No. tauto.
+    - unfold on. simpl. ring. }
+  rewrite !At, !opposite_law in Close by auto.
+  cbn in Close. rewrite Rmult_0_r, exp_0, !Rmult_1_l, !Rmult_1_r, Rplus_0_r in Close.
+  assert (1 < exp (r * 2)) as Large by (rewrite <- exp_0; apply exp_lt; lra). set (q := exp (r * 2)) in *.
+  apply (Rmult_le_compat_r ((1 + (q + 2)) * (1 + (1 + 2 * q)))) in Close; [|apply Rmult_le_pos; lra].
+  replace (q / (1 + (q + 2)) * ((1 + (q + 2)) * (1 + (1 + 2 * q)))) with (q * (2 + 2 * q)) in Close by (field; lra).
+  replace (q * (1 / (1 + (1 + 2 * q))) * ((1 + (q + 2)) * (1 + (1 + 2 * q)))) with (q * (3 + q)) in Close by (field; lra).
+  nra.
+Qed.
+End Opposite.
 
 (** * Rows *)
 

@@ -1,8 +1,9 @@
 """Evaluate the mechanisms of Executable.v in exact rationals, and write the tables.
 
 Usage: python proofs/tables.py [FOLDER], from anywhere; `make -C proofs tables` calls it. It needs
-coqc, and Executable.vo and Effect.vo. A table is a list of instances: what a mechanism reads, and its
-law as Coq computed it. tests/privacy/test_proof_tables.py computes the same laws from the code.
+coqc, and Executable.vo, Effect.vo and Users.vo. A table is a list of instances: what a mechanism
+reads, and its law as Coq computed it. tests/privacy/test_proof_tables.py computes the same laws from
+the code.
 """
 
 import ast
@@ -27,7 +28,7 @@ BASES = ("1/3", "2/5", "6/7")
 PRELUDE = """
 Require Import ZArith List QArith.
 From Littlestone Require Import Executable.
-From Littlestone Require Sums Effect.
+From Littlestone Require Sums Effect Users.
 Existing Instance Sums.EqDec_Z.
 Import ListNotations.
 Set Printing Width 1000000.
@@ -121,6 +122,43 @@ def causes_term(x: Instance) -> str:
     return (
         f"ratios (causes_draw rational {rational(x['base'])} {rational(x['delta'])} "
         f"{x['units']} {x['penalty']} {integers(x['drops'])} [{adds}])"
+    )
+
+
+def users() -> Iterator[Instance]:
+    """Yield pairs of a user and a cause, or a key: its place, and how many negatives and positives."""
+    ballots = [
+        ([], [[0, 0, 1]]),
+        ([], [[0, 0, 3], [0, 2, 1], [1, 5, 0], [1, 0, 2]]),
+        ([[0, 1, 0], [0, 0, 4]], [[0, 1, 1], [0, 3, 0]]),
+        ([[0, 9, 0], [1, 0, 2], [0, 1, 2]], [[1, 0, 1], [0, 0, 1], [0, 0, 5], [1, 4, 1]]),
+    ]
+    for base, rounds, (units, negative, lowest), (drops, adds) in product(
+        ("2/5", "6/7"), (1, 3), ((4, 4, 4), (4, 1, 1), (9, 2, 3)), ballots
+    ):
+        yield {"base": base, "delta": "1/10", "rounds": rounds, "units": units, "lowest": lowest,
+               "weights": [units - 1, negative], "penalty": 1, "prior": ["1/2", "1/6"],
+               "drops": drops, "adds": adds}  # fmt: skip
+
+
+def users_term(x: Instance) -> str:
+    """Return the scores of all drops and adds, by user, and the law of the draw of Theorem 19."""
+    positive, negative = x["weights"]
+
+    def scores(pairs: list[list[int]]) -> str:
+        counts = "; ".join(f"({place}, ({n}, {p}))" for place, n, p in pairs)
+        places = integers(list(range(1 + max((place for place, _, _ in pairs), default=-1))))
+        return (
+            f"map (Users.pairs_score {positive} {negative} (- {x['lowest']}) {x['units']} "
+            f"[{counts}]) {places}"
+        )
+
+    each = Fraction(x["delta"]) / x["rounds"]
+    priors = "; ".join(map(rational, x["prior"]))
+    return (
+        f"let drops := map Z.opp ({scores(x['drops'])}) in let adds := {scores(x['adds'])} in "
+        f"(drops, adds, ratios (causes_draw rational {rational(x['base'])} {rational(str(each))} "
+        f"{x['units']} {x['penalty']} drops (combine [{priors}] adds)))"
     )
 
 
@@ -278,6 +316,7 @@ TABLES: dict[str, tuple[Callable[[], Iterator[Instance]], Callable[[Instance], s
     "sparse_vector": (sparse_vector, sparse_vector_term),
     "gate": (gate, gate_term),
     "effect": (effect, effect_term),
+    "users": (users, users_term),
 }
 
 

@@ -328,8 +328,8 @@ class CausesLearner:
         self.releases: list[tuple[int, ls.Hypothesis]] = [(1, any_of([]))]
         self.windows: list[Window] = []
         self.mechanism = CausesMechanism(
-            noise, per_round=plan.per_round, epsilon_evidence=plan.epsilon_evidence,
-            draw=plan.draw, check_every=plan.check_every, unit=plan.unit, cap=plan.cap,
+            noise, budget=plan.budget, epsilon_evidence=plan.epsilon_evidence,
+            draw=plan.draw, check_every=plan.check_every,
         )  # fmt: skip
         self.known: dict[str, list[Any]] = {name: list(some) for name, some in cls.values.items()}
         self.beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))

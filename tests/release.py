@@ -7,7 +7,6 @@ there is written to build/sbom.cdx.json; with --tag the tag must be that of the 
 """
 
 import argparse
-import doctest
 import os
 import re
 import shutil
@@ -21,12 +20,11 @@ import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from console import Step, steps
+from console import Step, prints, steps
 
 ROOT = Path(__file__).parents[1]
 DIST, SBOM = ROOT / "dist", ROOT / "build" / "sbom.cdx.json"
 TOOLS = ["build==1.6.1", "twine==7.0.0", "cyclonedx-bom==7.5.0"]
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Files that are no modules, without which a service answers with errors.
 DATA = [
     "py.typed",
@@ -90,6 +88,16 @@ def check_contents(wheel: Path, archive: Path) -> None:
         sys.exit(f"not in the wheel: {missing}; should not be there: {private}")
 
 
+def check_links(wheel: Path, tag: str | None) -> None:
+    """Look for links of the README that lead nowhere on a package index."""
+    inside = zipfile.ZipFile(wheel)
+    (name,) = [name for name in inside.namelist() if name.endswith("/METADATA")]
+    readme = inside.read(name).decode()
+    relative = re.findall(r"\]\((?!https:|#)[^)]*\)", readme)
+    if relative or (tag is not None and "repository.invalid" in readme):
+        sys.exit(f"links that lead nowhere: {relative or 'https://repository.invalid'}")
+
+
 def run(step: Step, folder: Path, commands: Path) -> None:
     """Run a command of the README with what is installed in an environment and nothing else."""
     path = f"{commands}:/usr/local/bin:/usr/bin:/bin"
@@ -102,8 +110,7 @@ def run(step: Step, folder: Path, commands: Path) -> None:
     )
     if done.returncode:
         sys.exit(f"$ {step.command}\n{done.stdout}{done.stderr}")
-    checker = doctest.OutputChecker()
-    if step.output.strip() and not checker.check_output(step.output, done.stdout, FLAGS):
+    if step.output.strip() and not prints(step, done.stdout):
         sys.exit(f"$ {step.command}\n{done.stdout}")
     print(f"ok: {step.command[:90]}")
 
@@ -119,6 +126,7 @@ def main() -> None:
         tools = environment(Path(scratch, "tools"), *TOOLS[: 3 if given.sbom else 2])
         wheel, archive = built(tools)
         check_contents(wheel, archive)
+        check_links(wheel, given.tag)
         commands = environment(Path(scratch, "clean"), str(wheel))
         printed = subprocess.check_output([commands / "littlestone", "--version"], text=True)
         if printed.strip() != f"littlestone {said}":

@@ -98,3 +98,12 @@ def test_links_of_the_files_for_visitors_lead_somewhere() -> None:
         text = (ROOT / name).read_text("utf-8")
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert (ROOT / target).exists(), f"{name}: {target}"
+
+
+def test_no_address_of_a_repository_is_named_that_may_not_exist() -> None:
+    folders = (".github", "bench", "deploy", "docs", "examples", "paper", "src")
+    files = [path for name in folders for path in (ROOT / name).rglob("*") if path.is_file()]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    ours = re.compile(r"(?:github\.com|githubusercontent\.com|github\.io)/littlestone")
+    named = [path.name for path in files if ours.search(path.read_text("utf-8", errors="ignore"))]
+    assert not named

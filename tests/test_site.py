@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from bench.drawings import theory
 from numpydoc.docscrape import NumpyDocString
 from sphinx.util.inventory import InventoryFile
 
@@ -61,6 +62,10 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     for name in public_names():
         page, _, anchor = where[name].partition("#")
         assert page.startswith("reference/")
+        module, _, own = name.rpartition(".")
+        thing = getattr(import_module(module), own)
+        if inspect.isclass(thing) or inspect.isroutine(thing):
+            assert page == f"reference/api/{name}.html", "a page of its own"
         assert f'id="{anchor.replace("$", name)}"' in (site / page).read_text("utf-8"), name
 
 
@@ -102,3 +107,11 @@ def test_a_broken_link_is_an_error(tmp_path: Path) -> None:
     done = build(source, tmp_path)
     assert done.returncode == 1
     assert "nowhere.md" in done.stderr
+
+
+def test_the_figures_of_the_theory_are_current() -> None:
+    """Their titles say what the curves come to, whatever the version of matplotlib draws."""
+    title = re.compile(r"<title[^>]*>(.*?)</title>", re.S)
+    for name, picture in theory().items():
+        stored = (DOCS / "figures" / "theory" / f"{name}.svg").read_text("utf-8")
+        assert title.findall(stored) == title.findall(picture) != [], "run `make figures`"

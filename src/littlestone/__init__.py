@@ -1,4 +1,4 @@
-"""Differentially private online classification.
+"""Find what causes the failures in a stream of sensitive events, and publish it privately.
 
 >>> import littlestone as ls
 >>> print(ls.one_of(["4.2.1"], "version"))
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         steps,
     )
     from littlestone._learners.base import PrivateLearner, Release
-    from littlestone._learners.causes import PrivateCauses
+    from littlestone._learners.causes import PrivateCauses, find_causes
     from littlestone._learners.causes_plan import CausesPlan
     from littlestone._learners.dpsoa import DPSOA
     from littlestone._learners.experts import ExpertsPlan, PrivateExperts
@@ -97,7 +97,7 @@ _HOMES = {
     "_hypotheses.rules": "ALWAYS Hypothesis NEVER all_of at_least between negation one_of "
     "rule_from_json steps",
     "_learners.base": "PrivateLearner Release",
-    "_learners.causes": "PrivateCauses",
+    "_learners.causes": "PrivateCauses find_causes",
     "_learners.causes_plan": "CausesPlan",
     "_learners.dpsoa": "DPSOA",
     "_learners.experts": "ExpertsPlan PrivateExperts",
@@ -133,76 +133,15 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ALWAYS",
-    "DPSOA",
-    "INCONSISTENT",
-    "NEVER",
-    "SOA",
-    "BadBudget",
-    "BadClass",
-    "BadExample",
-    "BadParameter",
-    "BadStore",
-    "BadStream",
-    "Bins",
-    "BudgetExceeded",
-    "BudgetFile",
-    "BudgetState",
-    "Cause",
-    "Causes",
-    "CausesPlan",
-    "Complement",
-    "Condition",
-    "Conjunctions",
-    "ExpertsPlan",
-    "FiniteClass",
-    "Guarantee",
-    "Halving",
-    "Hypothesis",
-    "HypothesisClass",
-    "Intervals",
-    "LittlestoneError",
-    "MechanismMoved",
-    "MistakeTree",
-    "Plan",
-    "Points",
-    "PrivateCauses",
-    "PrivateExperts",
-    "PrivateLearner",
-    "Ranges",
-    "Recommendation",
-    "Release",
-    "Rules",
-    "Sets",
-    "SmallestEpsilon",
-    "Store",
-    "Thresholds",
-    "TooLarge",
-    "Union",
-    "VersionSpace",
-    "all_of",
-    "any_of",
-    "at_least",
-    "back_up",
-    "between",
-    "binned",
-    "causes_of",
-    "dimension",
-    "distinguishing_example",
-    "draw",
-    "label",
-    "negation",
-    "one_of",
-    "open_rows",
-    "open_store",
-    "read_budgets",
-    "read_store",
-    "read_table",
-    "recommend",
-    "rule_from_json",
-    "shattered_depth",
-    "smallest_epsilon",
-    "steps",
-    "take_over",
-    "witness",
-]
+    "ALWAYS", "DPSOA", "INCONSISTENT", "NEVER", "SOA", "BadBudget", "BadClass", "BadExample",
+    "BadParameter", "BadStore", "BadStream", "Bins", "BudgetExceeded", "BudgetFile", "BudgetState",
+    "Cause", "Causes", "CausesPlan", "Complement", "Condition", "Conjunctions", "ExpertsPlan",
+    "FiniteClass", "Guarantee", "Halving", "Hypothesis", "HypothesisClass", "Intervals",
+    "LittlestoneError", "MechanismMoved", "MistakeTree", "Plan", "Points", "PrivateCauses",
+    "PrivateExperts", "PrivateLearner", "Ranges", "Recommendation", "Release", "Rules", "Sets",
+    "SmallestEpsilon", "Store", "Thresholds", "TooLarge", "Union", "VersionSpace", "all_of",
+    "any_of", "at_least", "back_up", "between", "binned", "causes_of", "dimension",
+    "distinguishing_example", "draw", "find_causes", "label", "negation", "one_of", "open_rows",
+    "open_store", "read_budgets", "read_store", "read_table", "recommend", "rule_from_json",
+    "shattered_depth", "smallest_epsilon", "steps", "take_over", "witness",
+]  # fmt: skip

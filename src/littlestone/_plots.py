@@ -7,9 +7,12 @@ Promises: equal figures give equal SVG, byte by byte; the SVG names no address a
 """
 
 import io
+import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -74,11 +77,7 @@ def short_numbers(axis: "Axis") -> None:
 
 
 def plot_mistakes(
-    points: Sequence[tuple[int, int]],
-    changes: Sequence[int],
-    ax: "Axes | None" = None,
-    *,
-    label: str = "mistakes of the published rules",
+    points: Sequence[tuple[int, int]], changes: Sequence[int], ax: "Axes | None" = None
 ) -> "Axes":
     """Draw mistakes over rounds, with a mark wherever the published rule changed. Private."""
     ax = new_axes() if ax is None else ax
@@ -86,7 +85,9 @@ def plot_mistakes(
     across, up = [rounds for rounds, _ in points], [mistakes for _, mistakes in points]
     # A single point is no line: a marker shows it.
     marker = "o" if len(points) == 1 else ""
-    (curve,) = ax.plot(across, up, color=colour, marker=marker, label=label)
+    (curve,) = ax.plot(
+        across, up, color=colour, marker=marker, label="mistakes of the published rules"
+    )
     for number, change in enumerate(changes if len(changes) <= MANY_RELEASES else ()):
         name = "_" if number else "another rule is published"
         ax.axvline(change, color=SOFT, linestyle=":", linewidth=1, label=name)
@@ -141,47 +142,90 @@ def multiple(times: float) -> str:
 
 def rate_scale(bars: Sequence[RateBar], min_rate: float | None = None) -> float:
     """Return a round rate at which a scale for all bars may end."""
-    known = [bar for bar in bars if bar.rate is not None]
-    most = max([min_rate or 0.0, *(max(bar.high, bar.base or 0.0) for bar in known)])
+    drawn = [bar for bar in bars if bar.rate is not None]
+    most = max([min_rate or 0.0, *(max(bar.high, bar.base or 0.0) for bar in drawn)])
     steps = (0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8)
     return next((step for step in steps if 1.1 * most <= step), 1.0) if most else 1.0
 
 
 def plot_rates(
-    bars: Sequence[RateBar],
-    ax: "Axes | None" = None,
-    *,
-    min_rate: float | None = None,
-    empty: str = "no cause is published",
+    bars: Sequence[RateBar], ax: "Axes | None" = None, *, min_rate: float | None = None
 ) -> "Axes":
     """Draw rates with their intervals as bars, each above the rate of everything else."""
     ax = new_axes(0.9 + 0.95 * max(1, len(bars))) if ax is None else ax
     scale = rate_scale(bars, min_rate)
-    for at, bar in enumerate(bars):
+    for row, bar in enumerate(bars):
         if bar.rate is not None:
-            ax.barh(at - 0.05, bar.rate, 0.32, color=COLOURS[0])
+            ax.barh(row - 0.05, bar.rate, 0.32, color=COLOURS[0])
             spread = [[max(0.0, bar.rate - bar.low)], [max(0.0, bar.high - bar.rate)]]
-            ax.errorbar(bar.rate, at - 0.05, xerr=spread, color=INK, capsize=3, linewidth=1.4)
+            ax.errorbar(bar.rate, row - 0.05, xerr=spread, color=INK, capsize=3, linewidth=1.4)
         if bar.base is not None:
-            ax.barh(at + 0.2, bar.base, 0.12, color=OTHER)
+            ax.barh(row + 0.2, bar.base, 0.12, color=OTHER)
         # Above the bar, from the left: there it is never cut, however long the bar is.
-        said = f"{'unknown' if bar.rate is None else percent(bar.rate)}{bar.note and ' '}{bar.note}"
-        for y, text, colour in ((0.53, clipped(bar.name, LONGEST_NAME), INK), (0.31, said, SOFT)):
+        words = (
+            f"{'unknown' if bar.rate is None else percent(bar.rate)}{bar.note and ' '}{bar.note}"
+        )
+        for y, text, colour in ((0.53, clipped(bar.name, LONGEST_NAME), INK), (0.31, words, SOFT)):
             # A dollar in text from the data must not begin mathematics.
-            one = ax.text(0, at - y, text, fontsize=LETTERS, color=colour, parse_math=False)
+            label = ax.text(0, row - y, text, fontsize=LETTERS, color=colour, parse_math=False)
             # Else a long name would make the axes narrow.
-            one.set_in_layout(False)
+            label.set_in_layout(False)
     if not bars:
-        ax.text(0.5, 0.5, empty, transform=ax.transAxes, ha="center", color=SOFT)
+        ax.text(0.5, 0.5, "no cause is published", transform=ax.transAxes, ha="center", color=SOFT)
     if min_rate is not None:
         # Beside the bars only: across the whole height it would run through the names.
-        ends = [(at - 0.24, at + 0.3) for at in range(len(bars))]
+        ends = [(row - 0.24, row + 0.3) for row in range(len(bars))]
         lows, highs = [low for low, _ in ends], [high for _, high in ends]
         ax.vlines([min_rate] * len(bars), lows, highs, colors=SOFT, linestyles="--", linewidth=1)
     ax.set_ylim(max(1, len(bars)) - 0.6, -0.8)
     ax.set_yticks([])
     ax.set_xlim(0, scale)
     ax.xaxis.set_major_formatter(lambda rate, _: f"{100 * rate:g} %")
+    return ax
+
+
+# Where a stretch begins and ends on an axis; its rate, the interval of that, and the base rate.
+RatePoint = tuple[float, float, float | None, float, float, float | None]
+
+
+class RateLine(NamedTuple):
+    """Hold how a rate went, to be drawn."""
+
+    name: str
+    points: Sequence[RatePoint]
+
+
+def top_rate(lines: Sequence[RateLine]) -> float:
+    """Return a round rate at which a scale for all lines may end; wider intervals are cut there."""
+    points = [point for line in lines for point in line.points]
+    bars = [RateBar("", rate, 0.0, 1.2 * (rate or 0.0), base) for _, _, rate, _, _, base in points]
+    return rate_scale(bars)
+
+
+def plot_over_time(lines: Sequence[RateLine], ax: "Axes | None" = None, *, timed: bool) -> "Axes":
+    """Draw how rates went, with their intervals as bands; grey is the rate of everything else."""
+    dates: Any = import_module("matplotlib.dates")
+    ax = new_axes(3.2) if ax is None else ax
+    for number, (name, points) in enumerate(lines):
+        across = [x for point in points for x in point[:2]]
+        places: Any = [datetime.fromtimestamp(x, UTC) for x in across] if timed else across
+        # A rate holds for a whole stretch, so both of its ends have it.
+        ends = [[math.nan if rate is None else rate for rate in point[2:]] for point in points]
+        rate, low, high, base = zip(*(end for end in ends for _ in range(2)), strict=True)
+        colour = COLOURS[number]
+        ax.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+        ax.plot(places, base, color=OTHER, linewidth=1.6)
+        # A legend leaves out what begins with an underscore, as the name of a column may.
+        name = f" {clipped(name, LONGEST_NAME)}"
+        ax.plot(places, rate, color=colour, linewidth=1.8, label=name)
+    ax.set_ylim(0, top_rate(lines))
+    ax.yaxis.set_major_formatter(lambda rate, _: f"{100 * rate:g} %")
+    ax.margins(x=0)
+    if timed:
+        ax.xaxis.set_major_locator(locator := dates.AutoDateLocator(minticks=3, maxticks=7))
+        ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    else:
+        short_numbers(ax.xaxis)
     return ax
 
 

@@ -64,13 +64,7 @@ except ModuleNotFoundError as error:
         "littlestone.river needs River: pip install 'littlestone[river]'"
     ) from error
 
-__all__ = [
-    "NOISY",
-    "NOT_APPLICABLE",
-    "PrivateClassifier",
-    "SOAClassifier",
-    "feed",
-]
+__all__ = ["NOISY", "NOT_APPLICABLE", "PrivateClassifier", "SOAClassifier", "feed"]
 
 # The checks of River that a private model skips, each with the reason. All others pass.
 NOT_APPLICABLE: Mapping[str, str] = {
@@ -166,7 +160,7 @@ class _Model(base.MiniBatchClassifier):
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return `predict_proba_one` of each row, as a pandas DataFrame; NaN if unreadable."""
-        yes = np.array([np.nan if one is None else float(one) for one in self._labels(X)])
+        yes = np.array([np.nan if answer is None else float(answer) for answer in self._labels(X)])
         columns = {False: 1.0 - yes, True: yes}
         return _pandas().DataFrame(columns, index=_index(X))
 
@@ -175,9 +169,9 @@ class _Model(base.MiniBatchClassifier):
             return [None] * _length(X)
         batch, readable = read_batch(self.cls, X, False)
         labels: list[bool | None] = [None] * len(readable)
-        found = self.learner_.predict_many(part_of(batch, readable)).tolist()
-        for row, one in zip(np.flatnonzero(readable), found, strict=True):
-            labels[row] = one
+        answers = self.learner_.predict_many(part_of(batch, readable)).tolist()
+        for row, answer in zip(np.flatnonzero(readable), answers, strict=True):
+            labels[row] = answer
         return labels
 
     @classmethod
@@ -209,7 +203,8 @@ class PrivateClassifier(HasTerms, _Model):
     user : str, optional
         The column that holds the user of a row: then all rounds of a user are protected together.
     cap : int, optional
-        The most rounds of a user, which causes require with `user`; later ones are null rounds.
+        Required with `user`: how many epochs of causes read a user, or how many rounds of a user
+        count for other classes.
     learners : int
         The number of learners among which the budget is split.
     budget : BudgetFile, optional
@@ -272,8 +267,8 @@ class PrivateClassifier(HasTerms, _Model):
 
     def _user(self, x: Any) -> object:
         """Return the user of a row; None where it names nobody."""
-        known = self.user is not None and isinstance(x, Mapping)
-        return named_user(x.get(self.user)) if known else None
+        named = self.user is not None and isinstance(x, Mapping)
+        return named_user(x.get(self.user)) if named else None
 
     def _skip(self, x: Any) -> None:
         self.learner_.skip_one(*([] if self.user is None else [self._user(x)]))

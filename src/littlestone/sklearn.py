@@ -83,7 +83,7 @@ __all__ = ["EXPECTED_FAILURES", "NOISY", "PrivateClassifier"]
 
 # The checks of scikit-learn that fail, each with the reason why it must.
 EXPECTED_FAILURES: Mapping[str, str] = {
-    "check_estimators_pickle": "a fitted estimator holds a private learner, which is never copied",
+    "check_estimators_pickle": "a fitted estimator holds a private learner, which is never copied"
 }
 
 # The checks whose result depends on the noise. With scripted noise they pass.
@@ -180,9 +180,9 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
         """
         # Before a row is read: whether a fit is refused must not depend on the data.
         self._check_budget()
-        classes, rounds = self._read(X, y, self.classes, reset=True)
+        two, rounds = self._read(X, y, self.classes, reset=True)
         self.learner_ = self._begun(len(rounds) if self.horizon is None else self.horizon)
-        self.classes_ = classes
+        self.classes_ = two
         self.learner_.learn(rounds)
         return self
 
@@ -208,16 +208,16 @@ class PrivateClassifier(HasTerms, ClassifierMixin, BaseEstimator):
         BadParameter
             If a parameter is missing, or too little is left of the budget.
         """
-        known = self.classes if classes is None else classes
+        stated = self.classes if classes is None else classes
         if hasattr(self, "learner_"):
             _, rounds = self._read(X, y, self.classes_, reset=False)
-        elif known is None:
+        elif stated is None:
             raise ValueError("give classes at the first partial_fit: later labels are not known")
         elif self.horizon is None:
             raise BadParameter("give horizon: partial_fit does not know how many rows will follow")
         else:
             self._check_budget()
-            two, rounds = self._read(X, y, known, reset=True)
+            two, rounds = self._read(X, y, stated, reset=True)
             self.learner_ = self._begun(self.horizon)
             self.classes_ = two
         self.learner_.learn(rounds)
@@ -342,11 +342,11 @@ def _labels(
         two = _found(given)
         return two, (given == two[1]).astype(np.int8)
     two = _two(np.unique(list(classes)), given)
-    numbers = all(passes(float_of, one) and math.isfinite(float_of(one)) for one in two)
+    numbers = all(passes(float_of, label) and math.isfinite(float_of(label)) for label in two)
     read = float_of if numbers else key_of
-    place = {read(one): number for number, one in enumerate(two)}
-    found = (place.get(read(one), -1) if passes(read, one) else -1 for one in given)
-    return two, np.fromiter(found, dtype=np.int8, count=len(given))
+    place = {read(label): number for number, label in enumerate(two)}
+    places = (place.get(read(label), -1) if passes(read, label) else -1 for label in given)
+    return two, np.fromiter(places, dtype=np.int8, count=len(given))
 
 
 def _refuse_several_types(y: Any) -> None:

@@ -273,6 +273,31 @@ def test_users_have_a_round_each() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        (("--user", "who", "--cap", 2), "2 at most read a user"),
+        (("--table",), "of several the costs add up"),
+        (("--table", "--user", "who"), "of several the costs add up"),
+    ],
+)
+def test_draws_without_a_monitor_are_computed_and_not_run(
+    options: tuple[object, ...], note: str
+) -> None:
+    usual = ("causes:a", "--epsilon", 2, "--delta", 0.01, "--horizon", 64, "--min-rate", 0.5)
+    asked = (*usual, "--baseline", "fixed", *options)
+    done = command(*asked, "--runs", 0)
+    assert (done.returncode, done.stderr) == (0, "")
+    unit = "user" if "--user" in options else "row"
+    for words in ("draw of causes", f"keys of one {unit} alone", "evidence", "kept", note):
+        assert words in " ".join(done.stdout.split())
+    assert "VIOLATION" not in done.stdout
+    done = command(*asked)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "are not run" in done.stderr
+    assert "--runs 0" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("learner", "words"),
     [("experts", "gate of rules")],
 )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 import littlestone as ls
 from commands import littlestone
-from littlestone._hypotheses.rules import rule_from_json
+from littlestone._cli.terminal import print_causes
+from littlestone._hypotheses.causes import Cause, Condition, any_of
+from littlestone._hypotheses.rules import NEVER, rule_from_json
 from littlestone._learners.causes_plan import CausesPlan, forecast
+from littlestone._learners.evidence import (
+    COUNTED_ONCE,
+    Window,
+    evidence_of,
+    over_time,
+    summarize_causes,
+)
+from littlestone._report.causes import CausesSummary
 
 ROWS, RATE, BASE = 40_000, 0.4, 0.01
 SPEC = "causes:version,country,age@18/30/65"
@@ -126,12 +138,14 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["learn", "e.csv", *OPTIONS, "--min-rate", 2], "min_rate must be above 0 and below 1"),
         (["learn", "e.csv", *OPTIONS, "--min-rate", "often"], "or 'auto', not often"),
         (["learn", "e.csv", "--class", "rules:version", "--label", "failed", "--min-rate", 0.1],
-         "dpsoa has no min_rate: leave it out, or use a class of causes"),
+         "dpsoa has no min_rate: leave it out, or use a class of causes or experts"),
         (["learn", "e.csv", "--db", "run.db", "--min-rate", 0.1], "was begun with --min-rate auto"),
         (["learn", "e.csv", *OPTIONS, "--baseline", "moves"],
          "baseline is 'follow' or 'fixed', not 'moves'"),
         (["learn", "e.csv", "--class", "rules:version", "--label", "failed", "--baseline", "fixed"],
-         "dpsoa has no baseline: leave it out, or use a class of causes"),
+         "dpsoa has no baseline: leave it out, or use a class of causes\n"),
+        (["learn", "e.csv", "--class", "rules:version", "--label", "failed", "--table"],
+         "dpsoa has no table: leave it out, or use a class of causes\n"),
         (["learn", "e.csv", "--db", "run.db", "--baseline", "fixed"],
          "was begun with --baseline follow, not fixed"),
         (["learn", "e.csv", "--class", "causes:version=@none.txt", "--label", "failed"],
@@ -153,7 +167,7 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--positive VALUE"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome"], "--negative VALUE"),
         (["learn", "e.csv", "--class", SPEC, "--label", "outcome", "--negative", "ok",
-          "--positive", "lost"], "--positive conflicts with --negative"),
+          "--positive", "lost"], "conflicts with --positive-if and --negative"),
         (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive-if", ">x"],
          "--positive-if '>x' is no condition on a number, such as '>60'"),
         (["learn", "e.csv", "--class", SPEC, "--label", "delay", "--positive-if", ">6",
@@ -166,6 +180,8 @@ def test_a_run_without_new_rows_releases_nothing_more(folder: Path) -> None:
          "none of these learners has --min-rate"),
         (["compare", "--class", SPEC, "--streams", "rates:7"], "rate is from 0 to 1, not 7"),
         (["plan", "points:m", "--horizon", 1000, "--rate", 0.1], "is about a class of causes"),
+        (["plan", "points:m", "--horizon", 1000, "--html", "w"], "is about a class of causes"),
+        (["plan", SPEC, "--horizon", 1000, "--html", "e.csv"], "it exists already"),
         (["plan", SPEC, "--horizon", 1000, "--share", 0.1], "require --rate"),
         (["plan", SPEC, "--horizon", 1000, "--positives", 9], "--positives requires --rate"),
         (["plan", SPEC, "--horizon", 1000, "--rate", 30], "rate is above 0 and at most 1, not 30"),
@@ -314,12 +330,15 @@ def test_labels_that_nothing_explains_have_no_cause_and_silence_says_why(
     shown = littlestone("show", "run.db", folder=tmp_path)
     for text in (done.stdout, shown.stdout):
         assert "PUBLIC: no cause of failed is published" in text
-        assert "the longest draw read rounds" in text
-        assert "yet" not in text, "the horizon is reached: nothing more comes"
+        assert "The longest draw read rounds" in text
+        assert re.search(r" of these events would have needed [\d, or]+ positives\n", text)
+        assert "what to try: more rows or a larger epsilon" in text
+        assert "never\n" not in text, "there were failures"
+        assert "the next comes" not in text, "the horizon is reached: nothing more comes"
         assert "sorted" not in text
     assert "The longest draw read rounds" in (tmp_path / "r.html").read_text()
     longer = littlestone(*learn, "--horizon", 10**6, folder=tmp_path)
-    assert "have not been read by a draw yet: that comes at round 1,000,000 at the" in longer.stdout
+    assert "the next comes at round 1,000,000 at the latest" in longer.stdout
 
 
 def test_rows_sorted_by_their_label_have_no_cause_and_a_sentence(tmp_path: Path) -> None:
@@ -327,7 +346,7 @@ def test_rows_sorted_by_their_label_have_no_cause_and_a_sentence(tmp_path: Path)
     done = littlestone("learn", "e.csv", "--class", "causes:a,b:2", "--label", "failed",
                        "--delta", "1e-7", folder=tmp_path)  # fmt: skip
     assert "PUBLIC: no cause of failed is published" in done.stdout
-    assert "if the rows are sorted by their label, shuffle them" in done.stdout
+    assert "if the rows are sorted by their label" in done.stdout
 
 
 def test_a_plan_says_how_many_positives_a_cause_takes() -> None:
@@ -337,11 +356,23 @@ def test_a_plan_says_how_many_positives_a_cause_takes() -> None:
     assert "of 1 condition: published after about" in done.stdout
     assert "of 2 conditions: published after about" in done.stdout
     assert "paper's proof" not in done.stdout
+    whose = littlestone(*asked, "--user", "who", "--cap", 1).stdout
+    assert "of its users have failed" in whose
+    assert "at most 1 read a user (--cap)" in whose
+    assert "later ones are null rounds" not in whose
     one, two = json.loads(littlestone(*asked, "--share", 0.05, "--json").stdout)["forecast"]
     assert one["positives"] == pytest.approx(0.3 * 0.05 * one["rounds"], abs=1)
     assert two["positives"] >= one["positives"]
     far = littlestone(*asked[:-1], 0.015, "--share", 0.05, "--base", 0.01)
     assert "not expected to be published" in far.stdout
+
+
+def test_names_of_columns_are_text_on_the_page_of_sliders(tmp_path: Path) -> None:
+    asked = ("plan", "causes:<script>,b", "--horizon", 9000, "--html", "w.html")
+    done = littlestone(*asked, "--json", folder=tmp_path)
+    assert (done.returncode, done.stderr, "forecast" in done.stdout) == (0, "", False)
+    assert (tmp_path / "w.html").read_text("utf-8").count("<script>") == 1
+    assert littlestone(*asked, "--force", folder=tmp_path).returncode == 0
 
 
 def test_a_forecast_is_about_right() -> None:
@@ -361,6 +392,63 @@ def test_a_forecast_is_about_right() -> None:
     assert len(found) >= 5
     assert told.rounds is not None
     assert 0.4 < float(np.median(found)) / told.rounds < 2
+
+
+def test_a_plan_has_one_forecast_for_one_question() -> None:
+    asked = ("plan", "causes:a,b", "--horizon", 200_000, "--delta", "1e-7")
+    question = ("--rate", 0.3, "--share", 0.05, "--base", 0.01)
+    done, general = littlestone(*asked, *question), littlestone(*asked)
+    (one,) = json.loads(littlestone(*asked, *question, "--json").stdout)["forecast"]
+    assert f"published after about {one['positives']:,} of its positives" in done.stdout
+    assert "utility: heuristic" not in done.stdout, "which is about another cause"
+    assert "utility: heuristic" in general.stdout
+    assert "if nothing else ever fails" in general.stdout
+
+
+def summary(*causes: Cause) -> CausesSummary:
+    """What is published of causes that all stand."""
+    count = len(causes)
+    named = tuple((cause.outcome, 30) for cause in causes if cause.outcome is not None)
+    window = Window(2, 9_000, causes, (*[700] * count, 9_000), (*[300] * count, 90), 20.0, named)
+    evidence = evidence_of([window], causes)
+    shown = summarize_causes([(1, NEVER), (2, any_of(causes))], evidence)
+    said = {
+        "remarks": [COUNTED_ONCE],
+        "base_rate": None,
+        "why_that_rate": "a cause has to beat a rate of 2.0%",
+    }
+    return CausesSummary(shown, evidence, over_time([window], evidence), said)
+
+
+def printed(causes: CausesSummary, width: int) -> list[str]:
+    text = StringIO()
+    print_causes(Console(file=text, width=width, force_terminal=True, color_system=None,
+                         highlight=False, markup=False), causes, "failed")  # fmt: skip
+    return text.getvalue().splitlines()
+
+
+def test_where_lines_are_short_a_cause_stands_whole_above_its_figures() -> None:
+    pairs = [
+        Cause((Condition("country", "SE"), Condition("version", f"4.2.{n}-beta"))) for n in (1, 2)
+    ]
+    narrow, wide = printed(summary(*pairs), 80), printed(summary(*pairs), 160)
+    assert max(map(len, narrow)) <= 80
+    for pair in pairs:
+        row = narrow.index(f"  {pair}")
+        assert narrow[row + 1].startswith("    1,000 ± 83  30.0%")
+        (line,) = [line for line in wide if line.startswith(f"  {pair}  1,000 ± 83  30.0%")]
+        assert line.endswith("██████")
+    assert [line for line in narrow if line.startswith("    events ")]
+    assert COUNTED_ONCE in " ".join(line.strip() for line in narrow[-4:])
+
+
+def test_many_causes_are_named_in_the_table_and_a_few_in_their_order() -> None:
+    few = [Cause((Condition("device", f"K{n}"),)) for n in range(2)]
+    assert summary(*few).headline("failed") == "failed when device = 'K0' or device = 'K1'"
+    many = [Cause((Condition("device", f"K{n}"),)) for n in range(8)]
+    assert summary(*many).headline("failed") == "failed when one of these 8 causes holds"
+    said = Cause((Condition("device", "K9"),), "timeout")
+    assert summary(said).headline("outcome") == "timeout when device = 'K9'"
 
 
 @pytest.mark.parametrize("rows", [1, 7, 19, 40])

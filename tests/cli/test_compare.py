@@ -91,9 +91,8 @@ def test_the_figures_of_the_results_have_the_floor_and_the_bound() -> None:
     table = Table(["points:x"], ["soa"], ["iid"], [1000, 100_000], seeds=1)
     terms = [Terms(cls=ls.Points("x"), epsilon=1, delta=1e-6, horizon=n) for n in (1000, 10**5)]
     lines = {"points:x": [play_line("iid", "soa", each, 1, 0.0) for each in terms]}
-    for across in ("T", "t"):
-        chart = _chart("name", table, lines, "iid", across)
-        names = [curve.name for curve in chart.curves]
-        assert names == ["soa", FLOOR, BOUND]
-        assert chart.curves[-1].points == [(100_000, 23.8)]
-        assert ET.fromstring(chart.svg()).tag.endswith("svg")
+    chart = _chart("name", table, lines, "iid", "T")
+    names = [curve.name for curve in chart.curves]
+    assert names == ["soa", FLOOR, BOUND]
+    assert chart.curves[-1].points == [(100_000, 23.8)]
+    assert ET.fromstring(chart.svg()).tag.endswith("svg")

@@ -170,6 +170,16 @@ def test_persons_and_rows_are_no_causes_and_words_are() -> None:
     assert "40 columns already" in many["left_out"]["c40"]
 
 
+def test_a_month_of_a_year_is_a_time_and_an_id_may_name_persons() -> None:
+    flights = proposal("year", "month", "carrier", "late")
+    assert flights["times"] == ["year", "month"]
+    assert "--table" not in flights["command"]
+    seasons = proposal("month", "id", "late")
+    assert seasons["columns"] == ["month"]
+    assert "--user id" in seasons["left_out"]["id"]
+    assert "--table" in seasons["command"]
+
+
 def test_a_sample_that_is_public_is_looked_at(tmp_path: Path) -> None:
     """The sample decides, and the file itself changes nothing, whatever its values are."""
     draw = np.random.default_rng(1)

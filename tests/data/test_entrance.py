@@ -132,7 +132,7 @@ def with_patterns(
 ) -> list[Fingerprint]:
     """What the rows of an epoch hold of each round as well: its hash, and its exact value."""
     index, every = PatternIndex(cls), np.arange(len(places))
-    hashed, exact = (side[0].tolist() for side in index.read(kept, every, every))
+    hashed, exact = (side[0].tolist() for side in index.read(kept, every, every)[:2] if side)
     for place, row in enumerate(places):
         # A batch holds of a row what the row alone gives.
         single = index.read(as_batch([row_of(kept, place)]), every[:1], every[:1])

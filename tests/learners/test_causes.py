@@ -207,6 +207,7 @@ def test_a_bad_batch_changes_nothing() -> None:
     private.learn_one(good, True)
 
 
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_past_the_horizon_nothing_is_read() -> None:
     private = fed(learner(horizon=800), stream(3), lambda: 300)
     other = fed(learner(horizon=800), stream(3)[:800], lambda: 300)
@@ -222,6 +223,7 @@ def test_past_the_horizon_nothing_is_read() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 5, 8, 9, 19, 20, 100])
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_a_short_horizon_has_a_first_window_too(horizon: int) -> None:
     for sizes in (None, lambda: 7, lambda: 200):
         private = fed(learner(horizon=horizon, min_rate="auto"), stream(3)[:150], sizes)
@@ -245,7 +247,7 @@ def test_the_first_window_sets_the_rate_and_nothing_else_reads_it() -> None:
     assert private.loop.get_state()["rows"] == {"rows": 0}
     assert private.loop.get_state()["pending"] == 0
     # Full epsilon, as no later mechanism reads these rounds.
-    assert first.scale == float(2 / private.plan.per_round.epsilon)
+    assert first.scale == float(2 / private.plan.budget.epsilon)
 
 
 @pytest.mark.parametrize("given", [0, -0.1, 1, 1.2, "often", float("nan"), float("inf")])
@@ -305,36 +307,6 @@ def test_only_the_same_plan_resumes_and_a_lost_checkpoint_is_the_end() -> None:
         private.learn_one({"a": "x", "b": 1, "age": 1}, True)
 
 
-def test_a_users_rounds_beyond_the_cap_are_null_rounds() -> None:
-    rows = stream(3)
-    users = [f"user {random.Random(n).randrange(1200)}" for n in range(ROUNDS)]
-    seen: dict[str, int] = {}
-    capped: Stream = []
-    for row, user in zip(rows, users, strict=True):
-        seen[user] = seen.get(user, 0) + 1
-        capped.append(row if seen[user] <= 2 else (None, None))
-    terms: dict[str, Any] = {"epsilon": 40, "delta": 0.3, "unit": "user", "cap": 2}
-    made = [learner(**terms) for _ in range(3)]
-    xs, ys = zip(*rows, strict=True)
-    made[0].learn_many(list(xs), list(ys), users)
-    for (x, y), user in zip(rows, users, strict=True):
-        made[1].learn_one(x, y, user)
-    # The same rounds with nothing beyond the cap, in the naive way.
-    cls = made[0].cls
-    assert isinstance(cls, ls.Causes)
-    slow = naive.CausesLearner(cls, made[0].plan, SeededNoise(1))
-    for x, y in capped:
-        slow.step(x, y)
-    for one in made[:2]:
-        assert [tuple(release) for release in one.releases] == slow.releases
-        assert one.beyond_cap == sum(x is None for x, _ in capped)
-    assert len(slow.releases) > 1
-    kept = ls.PrivateCauses(cls, plan=made[0].plan).guarantee
-    assert (kept.epsilon <= 40, kept.delta <= 0.3, kept.unit, kept.cap) == (True, True, "user", 2)
-    with pytest.raises(BadExample, match="requires the user"):
-        made[2].learn_one(xs[0], True)
-
-
 def test_frames_give_the_same_releases() -> None:
     draw = np.random.default_rng(2)
     text = {name: draw.choice(["p", "q", "r", "3"], 4000) for name in ("a", "b")}
@@ -365,3 +337,70 @@ def test_frames_give_the_same_releases() -> None:
     assert len(made[0].releases) > 1
     for other in made[1:]:
         assert private_too(other) == private_too(made[0])
+
+
+def test_a_learner_without_a_cause_says_so_and_why() -> None:
+    draw = np.random.default_rng(3)
+    learner = ls.PrivateCauses(ls.Causes(["a"]), 1, 1e-7, 4000, noise=SeededNoise(1))
+    assert "round 0: no cause is published; " in repr(learner)
+    learner.learn_many({"a": draw.choice(list("xyz"), 4000)}, draw.random(4000) < 0.02)
+    assert learner.remarks[0].startswith("no draw found a cause with enough positives.")
+    for text in (repr(learner), learner._repr_html_()):
+        assert f"no cause is published; {learner.remarks[0]}; what to try: more rows" in text
+
+
+def test_without_a_delta_only_declared_values_are_published() -> None:
+    draw = np.random.default_rng(0)
+    rows = {name: draw.choice(["yes", "no"], 2_000) for name in ("soup", "fish")}
+    rows["fish"][:400] = "raw"  # not declared, and the only cause
+    ill = draw.random(2_000) < np.where(rows["fish"] == "raw", 0.9, 0.02)
+    declared = {name: ["yes", "no"] for name in rows}
+    options: dict[str, Any] = {"epsilon": 1, "columns": list(rows)}
+    for delta, cause in ((1e-6, "fish = 'raw'"), (0, "never")):
+        found = ls.find_causes(rows, ill, delta=delta, values=declared, **options)
+        assert str(found.hypothesis) == cause
+        assert found.guarantee.delta == delta
+    found = ls.find_causes(
+        rows, ill, delta=0, values=declared | {"fish": ["yes", "no", "raw"]}, **options
+    )
+    assert str(found.hypothesis) == "fish = 'raw'"
+    with pytest.raises(BadParameter, match="values of all columns are declared"):
+        ls.find_causes(rows, ill, delta=0, values={"soup": ["yes", "no"]}, **options)
+
+
+def test_windows_that_count_few_users_say_nothing_about_the_order_of_the_rows() -> None:
+    """They have thousands of rounds, and nearly all of their counts is noise."""
+    draw = np.random.default_rng(0)
+    rows = {"a": draw.choice(["x", "y"], 60_000)}
+    private = ls.PrivateCauses(
+        ls.Causes(["a"]), 1, 1e-7, 60_000, unit="user", cap=1, noise=SeededNoise(1)
+    )
+    private.learn_many(rows, draw.random(60_000) < 0.02, draw.integers(0, 1500, 60_000))
+    assert any("what is counted" in said for said in private.remarks)
+    assert not any("sorted" in said for said in private.remarks)
+
+
+@pytest.mark.parametrize("unit", ["event", "user"])
+@pytest.mark.parametrize("found", [False, True])
+@pytest.mark.parametrize("rows", [300, 20_000, 400_000])
+def test_all_draws_from_a_table_share_epsilon_delta_and_what_known_keys_weigh(
+    rows: int, found: bool, unit: Any
+) -> None:
+    cls = ls.Causes(["a", "b"], values={"a": ["1", "2", "3"], "b": ["x", "y"]})
+    plan = causes_plan.CausesPlan.practical(cls, 1, 1e-7, rows, unit=unit, table=True)
+    whole = plan.terms(0.25, plan.declared)
+    left = plan.epsilon - plan.epsilon_evidence - (plan.epsilon_base or 0)
+    spent, share, weight, draws = Fraction(0), Fraction(0), Fraction(0), 0
+    before = None
+    while terms := plan.next_draw(whole, left - spent, rows / 10, before):
+        before, draws = (terms.rate, found), draws + 1
+        spent += plan.draw(terms).cost.epsilon
+        share += terms.share
+        weight += sum(known.keys * known.weight for known in terms.known)
+    assert spent <= left
+    assert spent > left - Fraction(1, 1000)
+    assert share <= 1
+    # A cause that no row lists is named this often at most, however many draws there are.
+    assert Fraction(99, 100) * causes_plan.TABLE_KNOWN_WEIGHT < weight
+    assert weight <= causes_plan.TABLE_KNOWN_WEIGHT
+    assert (draws > 1) == (rows > 300)

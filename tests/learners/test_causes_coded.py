@@ -117,7 +117,7 @@ def test_few_wanted_rows_are_counted_as_many_are() -> None:
     rows = EpochRows(cls)
     everything = np.ones(30_000, dtype=bool)
     add_rows(rows, as_batch(columns, cls.reads), labels, everything)
-    counts, _, keys = rows.counts()
+    counts, _, keys, _ = rows.counts()
     for at in range(0, len(counts), 7):
         holds = keys.cause(at).predict(columns)
         assert counts[at].tolist() == [(holds & ~labels).sum(), (holds & labels).sum()]

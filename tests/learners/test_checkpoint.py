@@ -95,6 +95,7 @@ def same(make: Callable[[], Learner], stream: list[Example], users: Any = None) 
 
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_a_forest_that_moves_is_the_forest_that_stayed(name: str, kind: str) -> None:
     cls, _ = CASES[name]
     plan = PLANS[kind](cls)

@@ -78,6 +78,7 @@ def fed(learner: ls.DPSOA, stream: list[Example], users: list[object] | None, si
 
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> None:
     cls, _ = CASES[name]
     plan, stream = PLANS[kind](cls), stream_of(name, 0.1, seed=2)
@@ -104,6 +105,7 @@ def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> 
         assert learner.rounds == LENGTH
 
 
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_the_twins_do_publish() -> None:
     """The test above has power: its plans release rules on its streams."""
     published: Counter[str] = Counter()

@@ -65,7 +65,7 @@ def case(seed: int) -> tuple[ls.Causes, Any, Any]:
 
 
 def found(rows: EpochRows) -> dict[bytes, tuple[int, ...]]:
-    counts, widths, key = rows.counts()
+    counts, widths, key, _ = rows.counts()
     pairs = zip(counts.tolist(), widths.tolist(), strict=True)
     listed = [(key(place), (*both, width)) for place, (both, width) in enumerate(pairs)]
     assert len(dict(listed)) == len(listed)

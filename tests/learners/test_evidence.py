@@ -1,5 +1,6 @@
 """Evidence: what is computed from released counts, and intervals that hold as often as they say."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -7,12 +8,15 @@ import pytest
 from bench.evidence import interval_coverage
 
 from effort import EFFORT, scaled
-from littlestone._hypotheses.causes import Cause, Condition
+from littlestone._hypotheses.causes import Cause, Condition, any_of
+from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.evidence import (
+    COUNTED_ONCE,
     Window,
     estimate_rate,
     evidence_of,
     rate_of,
+    summarize_causes,
     window_from_json,
 )
 
@@ -91,3 +95,46 @@ def test_an_interval_of_95_percent_holds_in_94_to_97_percent_of_runs(
         events=events, rate=rate, windows=windows, epsilon=0.1, runs=4 * RUNS, draw=draw
     )
     assert 0.94 - MARGIN <= found.share <= 0.97 + MARGIN
+    assert 0.94 - MARGIN <= found.of_events <= 0.97 + MARGIN
+
+
+def test_the_interval_of_events_follows_from_noise_and_windows_alone() -> None:
+    def half(windows: int, scale: float, events: int = 1000) -> int:
+        rate = estimate_rate([(events // 2, events // 2, scale)] * windows)
+        assert rate.events_low == windows * events - (rate.events_high - rate.events)
+        return rate.events_high - rate.events
+
+    # Of two Laplace counts, P(|sum| > x) = (1 + x / 2b) exp(-x / b): .05 at x = 4.11 b.
+    assert half(1, 20.0) == pytest.approx(4.11 * 20, abs=2)
+    assert half(1, 20.0, 9000) == half(1, 20.0), "how many events there are does not matter"
+    assert half(16, 20.0) == pytest.approx(1.96 * math.sqrt(16 * 4) * 20, rel=0.02)
+    assert half(4, 0.02) == 1, "hardly any noise, rounded up"
+    low = estimate_rate([(-90, -90, 20.0)])
+    assert (low.events, low.events_low, low.events_high) == (0, 0, 0), "no count is below 0"
+
+
+MANY = [Cause((Condition("version", f"v{n}"),)) for n in range(4)]
+
+
+def test_every_list_is_in_one_order_by_positives_beyond_the_rate_of_others() -> None:
+    """The rarest has the highest rate, the largest most positives; the last ones were dropped."""
+    window = Window(2, 50_000, (*MANY, K9), (100, 7_000, 2_000, 990, 20, 99_000),
+                    (900, 3_000, 1_500, 10, 20, 1_000), 20.0)  # fmt: skip
+    standing = [*MANY[:2], MANY[3]]
+    evidence = evidence_of([window], standing)
+    expected = [MANY[1], MANY[0], MANY[3], MANY[2], K9]
+    assert [entry.cause for entry in evidence] == expected
+    assert evidence[0].excess == pytest.approx(10_000 * (0.3 - 0.01))
+    releases = [(1, NEVER), (2, any_of([*MANY, K9])), (50_001, any_of([*standing, SE]))]
+    shown = summarize_causes(releases, evidence)
+    assert [one.cause for one in shown] == [*expected[:3], SE, *expected[3:]], "not counted: last"
+    assert [one.row()[1] for one in shown][3] == "not counted"
+
+
+def test_what_nothing_says_and_what_several_causes_share_is_said() -> None:
+    assert str(evidence_of([], [])) == "no cause was published, or no counts since"
+    one = evidence_of(WINDOWS[:2], [K9])
+    assert COUNTED_ONCE not in str(one) + one._repr_html_()
+    several = evidence_of(WINDOWS, [K9, SE])
+    assert str(several).endswith(f"({COUNTED_ONCE})")
+    assert COUNTED_ONCE in several._repr_html_()

@@ -165,6 +165,7 @@ def fed(learner: ls.PrivateExperts, stream: list[Example], size: int) -> None:
 
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("name", FINITE)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> None:
     cls, _ = CASES[name]
     plan, stream = plan_for(cls, **PLANS[kind]), stream_of(name, 0.3, seed=2)
@@ -289,13 +290,14 @@ def test_a_row_that_lies_nowhere_tells_nothing() -> None:
     assert found.mistakes.tolist() == [1, 0]
 
 
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_the_guarantee_is_pure() -> None:
     learner = ls.PrivateExperts(ls.Thresholds(1, 9), epsilon=0.7, horizon=50)
     assert (learner.guarantee.epsilon, learner.guarantee.delta) == (0.7, 0.0)
     learner.learn_many([1, 9] * 400, [1, 0] * 400)
     assert (learner.guarantee.epsilon, learner.guarantee.delta) == (0.7, 0.0)
     assert learner.spent.epsilon <= Fraction(0.7)
-    assert learner.final == "the horizon of 50 rounds is reached: the last rule stands"
+    assert learner.final == "the horizon of 50 rounds is reached: nothing changes any more"
 
 
 def test_it_learns_and_forgets_a_stream_that_changes() -> None:

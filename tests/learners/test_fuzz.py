@@ -207,6 +207,7 @@ def check_releases(releases: tuple[Any, ...], rounds: int, horizon: int) -> None
 
 
 @pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_any_plan_any_class_any_stream(name: str) -> None:
     make, cases, most = LEARNERS[name]
     games = scaled(most)

@@ -6,7 +6,6 @@ transcript, what is shown may differ only as the theorems allow. Planted faults 
 """
 
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -328,6 +327,7 @@ def worlds(setting: Setting, one: Stream, other: Stream) -> tuple[Shown, Shown]:
 @pytest.mark.parametrize("kind", EPOCHS)
 @settings(max_examples=scaled(30, least=10))
 @given(st.data(), st.sampled_from(NAMES), scripts, sizes, seeds, st.integers(0, LENGTH - 1))
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_epochs_are_shown_one_round_once(
     kind: str, data: st.DataObject, name: str, script: Script, size: int, seed: int, at: int
 ) -> None:
@@ -448,21 +448,16 @@ def one_tree_kept(learner: Any) -> None:
     whole_restart = forest.restart
 
     def restart(rule: ls.Hypothesis) -> None:
-        kept = forest.trees[0]
+        kept = forest.saved(0)
         whole_restart(rule)
-        forest.trees[0] = kept
-        forest._held = Counter(held for tree in forest.trees.values() for held in tree.rules)
-        forest._voted = Counter(
-            tree.vote for tree in forest.trees.values() if tree.vote is not None
-        )
-        forest.ballot = {vote.key: votes for vote, votes in forest._voted.items()}
+        forest.regrow({0: kept})
 
     vars(forest)["restart"] = restart
 
 
 def cap_ignored(learner: Any) -> None:
     """Rounds beyond the cap are learned."""
-    learner._within_cap = lambda route: True
+    learner._within_cap = lambda route, number: True
 
 
 numbered = Rounds.numbered
@@ -522,6 +517,7 @@ LOOKING_BACK = [not_restarted, old_trees_kept, one_tree_kept]
 
 @pytest.mark.parametrize("size", [0, LENGTH])
 @pytest.mark.parametrize("kind", EPOCHS)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_epochs_that_look_back_are_caught(kind: str, size: int) -> None:
     setting = Setting(SETS, EPOCHS[kind], 0, {}, size=size, watched=True)
     assert clean(setting)

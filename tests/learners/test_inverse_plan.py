@@ -77,10 +77,13 @@ def test_of_dpsoa_the_forecast_crosses_the_number_there() -> None:
 
 def test_users_and_options_are_planned_for() -> None:
     one = smallest_epsilon(CAUSES, DELTA, HORIZON, positives=300, rate=0.3, min_rate=0.1)
-    five = smallest_epsilon(
-        CAUSES, DELTA, HORIZON, positives=300, rate=0.3, min_rate=0.1, unit="user", cap=5
-    )
-    assert five.epsilon > 4 * one.epsilon
+    users = [
+        smallest_epsilon(
+            CAUSES, DELTA, HORIZON, positives=300, rate=0.3, min_rate=0.1, unit="user", cap=cap
+        )
+        for cap in (1, 5)
+    ]
+    assert users[1].epsilon > 4 * users[0].epsilon
     narrow = smallest_epsilon(
         CAUSES, DELTA, HORIZON, positives=300, rate=0.3, min_rate=0.1, width=1
     )

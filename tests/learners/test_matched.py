@@ -79,7 +79,7 @@ def same(one: Matched, other: Matched) -> bool:
         (one.counts, other.counts),
         (one.first, other.first),
     ]
-    for ours, theirs in zip(one.unmatched, other.unmatched, strict=True):
+    for ours, theirs in zip(one.unmatched[:2], other.unmatched[:2], strict=True):
         arrays += zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True)
     arrays += zip(map(np.asarray, one.lone), map(np.asarray, other.lone), strict=True)
     arrays += zip(map(np.asarray, one.voted), map(np.asarray, other.voted), strict=True)

@@ -72,6 +72,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 @pytest.mark.parametrize("nulls", [0.0, 0.2])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_it_is_its_slow_twin_however_it_is_fed(

@@ -64,6 +64,7 @@ def learners(cls: ls.HypothesisClass, seed: int) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_no_row_stops_a_learner(name: str, seed: int) -> None:
     cls, points = CASES[name]
     draw = random.Random(f"{name} {seed}")
@@ -134,6 +135,7 @@ def raising(function: str) -> Raising:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_a_class_that_raises_stops_nobody(function: str) -> None:
     cls, draw = raising(function), random.Random(function)
     rows = draw.choices(["bad", "a", "b"], k=60)

@@ -113,6 +113,7 @@ def test_states_that_are_equal_and_of_different_types_are_not_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [AdaptiveDPSOA, EveryRound])
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_batches_do_not_matter_and_null_rounds_keep_their_number(
     kind: type[AdaptiveDPSOA],
 ) -> None:

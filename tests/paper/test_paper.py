@@ -122,6 +122,7 @@ PLANS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", PLANS)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_the_learner_is_its_twin_however_it_is_batched(name: str, kind: str) -> None:
     cls, _ = CASES[name]
     if kind == "paper" and complexity(cls) > 2:

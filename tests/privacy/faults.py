@@ -19,11 +19,13 @@ from littlestone._learners.effect import NORMAL, NULL, Effect
 from littlestone._privacy.accounting import Cost
 from littlestone._privacy.causes import (
     Counts,
+    EpochTerms,
     Known,
     Moves,
     MoveTable,
     SparseExponential,
     StableValues,
+    UserPairs,
     Weights,
     WindowCounts,
 )
@@ -215,6 +217,22 @@ class GainWithoutOneOff(SparseExponential):
         return super().add_scores(moves) + np.where(moves.known < 0, moves.weights.positive, 0)
 
 
+class NoGap(SparseExponential):
+    """Keys of one row weigh what frequent ones do."""
+
+    def _gap(self, ratio: Fraction) -> int:
+        # Of a unit, or there would be no frequent keys.
+        return 1
+
+
+class HeavyPositives(SparseExponential):
+    """What makes a key frequent weighs two whole weights a row, and not what it has in the gain."""
+
+    def add_scores(self, moves: Moves) -> Counts:
+        heavy = (moves.adds[:, 1] - 1) * 2 * self.units - self.gaps[0]
+        return np.minimum(moves.weights.score(moves.adds), heavy)
+
+
 class WeightsNotScaled(SparseExponential):
     """Takes weights of any size."""
 
@@ -240,6 +258,41 @@ class UnclippedKnownKeys(SparseExponential):
     def add_scores(self, moves: Moves) -> Counts:
         gains = moves.weights.score(moves.adds)
         return np.where(moves.known >= 0, gains, super().add_scores(moves))
+
+
+# Users.
+
+
+class UsersNotClipped(SparseExponential):
+    """A user has all of its rows in a score."""
+
+    def _score(self, counts: Counts, pairs: UserPairs | None, weights: Weights) -> Counts:
+        assert pairs is not None
+        return pairs.score(weights, len(counts), -(10**9), 10**9)
+
+
+class DeltaOfOneRound(SparseExponential):
+    """Each round of a user may name keys that weigh all of delta."""
+
+    def __init__(self, terms: EpochTerms, **options: Any) -> None:
+        assert terms.users is not None
+        super().__init__(terms._replace(users=terms.users._replace(rounds=1)), **options)
+
+
+class LessOneWeight(SparseExponential):
+    """Takes off a key the weight of a positive row, as if rows were protected."""
+
+    def add_scores(self, moves: Moves) -> Counts:
+        off = self.units - moves.weights.positive
+        return super().add_scores(moves) + np.where(moves.known < 0, off, 0)
+
+
+class OneDirection(SparseExponential):
+    """Claims that all scores move the same way."""
+
+    def __init__(self, terms: EpochTerms, **options: Any) -> None:
+        super().__init__(terms, **options)
+        self.cost = Cost(self.cost.epsilon / 2, self.cost.delta)
 
 
 # Counts that are released.
@@ -277,10 +330,12 @@ class CountKeptAtNone(Gate[Votes]):
         # At a firing the monitor has begun afresh: what it had counted is what the world says.
         decision = super()._end_epoch(scores, fired, aged)
         if decision.key is None:
+            assert self.monitor is not None
             self.monitor.mistakes = self._kept
         return decision
 
     def run(self, losses: Any, scores: Any) -> Any:
+        assert self.monitor is not None
         self._kept = self.monitor.mistakes + int(losses[0])
         return super().run(losses, scores)
 
@@ -430,6 +485,15 @@ class OutcomeListedTwice(CauseWorld):
         return super().net([*effects, *((row, e) for row, e in effects if e.add > 0)], key)
 
 
+class PairsByRow(CauseWorld):
+    """Each row of a user is a part of its own."""
+
+    def moves(
+        self, rows: Sequence[CauseRow], causes: Causes, weights: Weights, users: Any = None
+    ) -> Moves:
+        return super().moves(rows, causes, weights, range(len(rows)))
+
+
 class EveryOutcome(CauseWorld):
     """A row counts for its patterns with every outcome, 1 and 2."""
 
@@ -499,7 +563,9 @@ class WeighedByCause(CauseWorld):
 class ExactWeights(CauseWorld):
     """The weights follow from the rows, not from released counts."""
 
-    def moves(self, rows: Sequence[CauseRow], causes: Causes, weights: Weights) -> Moves:
+    def moves(
+        self, rows: Sequence[CauseRow], causes: Causes, weights: Weights, users: Any = None
+    ) -> Moves:
         odd = sum(label > NORMAL for _, label in rows) % 2
         return super().moves(rows, causes, Weights(*reversed(weights)) if odd else weights)
 

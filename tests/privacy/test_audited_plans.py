@@ -40,6 +40,11 @@ PLANS: dict[str, Any] = {
     "fixed": lambda: CausesPlan.practical(
         ls.Causes(["a", "b"]), 1, 1e-6, 1000, min_rate=0.2, baseline="fixed"
     ),
+    "users": lambda: CausesPlan.practical(ls.Causes(["a"]), 2, 1e-6, 1000, unit="user", cap=2),
+    "table": lambda: CausesPlan.practical(ls.Causes(["a", "b"], 2), 1, 1e-6, 1000, table=True),
+    "users of a table": lambda: CausesPlan.practical(
+        ls.Causes(["a"]), 1, 1e-6, 1000, min_rate=0.5, unit="user", table=True
+    ),
 }
 
 
@@ -52,9 +57,22 @@ def test_a_plan_keeps_its_claims_and_comes_close_to_them(name: str) -> None:
         reached[finding.mechanism] = max(reached.get(finding.mechanism, 0.0), finding.share)
         if finding.claim.delta == 0 and finding.share > 0.6:
             assert not replace(finding, claim=Cost(finding.claim.epsilon / 2)).kept
-    least = {"capped": 0.45, "auto": 0.85}.get(name, 0.95)
+    least = {"capped": 0.45, "auto": 0.85, "users": 0.75, "users of a table": 0.75}.get(name, 0.95)
     assert min(reached.values()) > least, reached
     assert ("first window" in reached) == ("values" in reached) == (name == "auto")
+    assert ("base rate" in reached) == ("table" in name)
+
+
+@pytest.mark.parametrize("name", ["users", "table", "users of a table"])
+def test_draws_without_a_monitor_cost_all_that_the_plan_leaves_them(name: str) -> None:
+    """What is claimed for one draw, as often as it reads a unit, and for all counts, is the plan's."""
+    plan = PLANS[name]()
+    claims = {finding.mechanism: finding.claim for finding in enumerated(plan).findings}
+    draws = [claim for mechanism, claim in claims.items() if mechanism.startswith("draw")]
+    counted = [claims[part] for part in ("evidence", "base rate") if part in claims]
+    spent = sum(counted, draws[0].times(plan.reads))
+    assert 0 <= plan.epsilon - spent.epsilon < F(1, 10**5)
+    assert spent.delta <= plan.delta < spent.delta * (1 + F(1, 10**5))
 
 
 def test_what_cannot_be_enumerated_is_said() -> None:

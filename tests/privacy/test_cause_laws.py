@@ -92,11 +92,13 @@ def gate_of(
     s: Fraction = ONE,
     listed: int = 2,
     known: Sequence[Known] = (),
+    frequent: Fraction | None = None,
     **options: Any,
 ) -> CauseGate:
     """A gate whose rows list so many keys of width 1, with a delta that is easy to see."""
     units = max(*costs, *weights)
     terms = EpochTerms(e, s, max(ONE, F(sum(weights), units)), tuple(known))
+    terms = terms._replace(frequent=() if frequent is None else (frequent,))
     usual: dict[str, Any] = {"delta": F(1, 10), "prior": (F(1, listed),), "units": units}
     return CauseGate(terms, costs=Weights(*costs), weights=Weights(*weights), **usual | options)
 
@@ -293,8 +295,10 @@ SETTINGS: list[dict[str, Any]] = [
     {"costs": (2, 1), "weights": (1, 2), "e": F(1, 4), "s": F(3, 2)},
     {"costs": (1, 3), "weights": (3, 1)},
     {"costs": (1, 1), "weights": (1, 1), "e": F(2), "s": F(1, 2)},
+    {"costs": (3, 2), "weights": (9, 5), "s": F(3), "frequent": F(1, 2)},
+    {"costs": (2, 1), "weights": (5, 9), "s": F(3, 2), "frequent": ONE},
 ]
-"""Costs and weights that are equal, and some that are not related."""
+"""Costs and weights that are equal, and some that are not related; frequent keys."""
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: f"{s['costs']} {s['weights']}")
@@ -306,7 +310,8 @@ def test_causes_are_within_the_claim_for_all_small_neighbours(
     known = [Known(len(options["known"]), F(1, 9))] if "known" in options else []
     gate = gate_of(**setting, listed=max(len(listed) for listed, _ in rows), known=known)
     if len(rows[1][0]) == 3:
-        gate = replace(gate, prior=(F(2, 5), F(1, 5)))
+        terms = gate.terms._replace(frequent=2 * gate.terms.frequent)
+        gate = replace(gate, prior=(F(2, 5), F(1, 5)), terms=terms)
     for longest, limit in ((8, 8), (1, 2)) if rounds == 2 else ((2, 2),):
         world = CauseWorld(gate, published, limit, **options)
         pairs = small_causes(gate, world, rows, rounds, longest_epoch=longest)
@@ -455,29 +460,6 @@ def test_known_keys_and_replaces_need_no_delta_and_cost_all_of_epsilon(family: s
     assert epsilon_at(0.0, *laws) <= float(gate.claim.epsilon) + 1e-9
 
 
-def test_a_user_of_two_rounds() -> None:
-    plan = CausesPlan.practical(ls.Causes(["a"]), 2, 1e-3, 1000, min_rate=0.5, unit="user", cap=2)
-    gate = cause_gate(plan, 1.0, 1)
-    claim = gate.claim.for_group(2)
-    assert claim.delta <= plan.delta
-
-    def user_pair(gate: CauseGate) -> Laws:
-        return gate.at_once([((A,), 1), ((B,), 1)], [NULL_ROW] * 2, CERTAIN)
-
-    assert worst("gate", "user", claim, [user_pair(gate)]).kept
-    world = CauseWorld(gate, WITH_P)
-    laws = [
-        transcripts(gate.gate, world(fixed([[a], [b]])), 2)
-        for a in SMALL_ROWS
-        for b in SMALL_ROWS[:4]
-    ]
-    assert worst("gate", "all users", claim, list(product(laws, laws))).kept
-    # Without the division of delta a user of two rounds has nearly twice of it.
-    undivided = replace(gate, delta=plan.delta)
-    found = worst("gate", "user", Cost(claim.epsilon, plan.delta), [user_pair(undivided)])
-    assert found.delta > 1.95 * float(plan.delta)
-
-
 # Planted faults: the same families clear the code and convict its faulty twin. A factor is how many
 # times the claimed delta goes with the claimed epsilon.
 
@@ -541,6 +523,8 @@ def test_other_counts_would_be_within_the_claim_too(
     assert worst("gate", "other counts", gate.claim, pairs).kept
 
 
+LEADING = [*[POSITIVE] * 5, *[OTHER] * 10]
+FREQUENT = gate_of((1, 1), (1, 1), delta=F(1, 10**6), frequent=F(1, 2))
 KNOWN = gate_of((1, 1), (1, 1), known=[Known(3, F(1, 100))], delta=F(1, 10**6))
 SWAP = gate_of((1, 1), (1, 1), delta=F(1, 10**6))
 PQ = b"p&q"
@@ -552,6 +536,10 @@ REPAIRED = [((P,), NORMAL)] * TWELVE
     [
         # Active in one world only, and then as heavy as all known keys together.
         (faults.ActiveKnownKeys, KNOWN, [POSITIVE], [NULL_ROW], 10_000, {}),
+        # As heavy as if many rows listed it.
+        (faults.NoGap, FREQUENT, [((A, B), 1)], [NULL_ROW], 100_000, {}),
+        # One key rises by 2 and the other falls by as much.
+        (faults.HeavyPositives, FREQUENT, [POSITIVE, *LEADING], [OTHER, *LEADING], 100, {}),
         # With a positive a key has all of its negatives, without one it has none.
         (faults.UnclippedKnownKeys, KNOWN, [POSITIVE, *[NEGATIVE] * 12], [NULL_ROW, *[NEGATIVE] * 12],
          1000, {}),
@@ -791,7 +779,7 @@ def test_windows_that_overlap_and_a_first_window_that_is_read_twice() -> None:
     assert first == pytest.approx(1)
     # The noise of the two is independent, so that their losses add up where both are largest.
     assert first + fires > 1.89 * float(plan.epsilon)
-    votes = list(values_findings(lambda noise: StableValues(noise, plan.per_round), plan.per_round))
+    votes = list(values_findings(lambda noise: StableValues(noise, plan.budget), plan.budget))
     assert max(finding.epsilon for finding in votes) + fires > 1.89 * float(plan.epsilon)
 
 

@@ -370,7 +370,7 @@ def test_a_draw_of_a_move_has_the_law_that_is_enumerated() -> None:
 
 def mechanism(epsilon: Fraction = TWO, **options: Any) -> CausesMechanism:
     usual: dict[str, Any] = {
-        "per_round": Cost(epsilon, F(1, 100)),
+        "budget": Cost(epsilon, F(1, 100)),
         "epsilon_evidence": F(1, 10),
         "draw": sparse,
         "units": 3,
@@ -389,16 +389,17 @@ def test_terms_of_an_epoch_cost_no_more_than_a_round_may() -> None:
         TERMS._replace(rate=F(1)),
         TERMS._replace(swing=F(3, 2)),
     ):
-        with pytest.raises(BadParameter, match="more than a round may cost"):
+        with pytest.raises(BadParameter, match="more than a unit may cost"):
             made.begin_epoch(terms, *begin)
-        with pytest.raises(BadParameter, match="more than a round may cost"):
+        with pytest.raises(BadParameter, match="more than a unit may cost"):
             mechanism(joint + F(1, 10)).begin_epoch(terms, *begin)
-    with pytest.raises(BadParameter, match="more than a round may cost"):
+    with pytest.raises(BadParameter, match="more than a unit may cost"):
         mechanism(joint).begin_epoch(TERMS, *begin)
     # What costs no more is fine, and is what the next epoch has.
     other = TERMS._replace(monitor=F(1, 2), rate=F(3, 4))
     made.begin_epoch(other, 2, Threshold(99))
     assert made.gate is not None
+    assert made.gate.monitor is not None
     assert made.gate.monitor.cost == Cost(F(1, 2))
     made.run([0], lambda check, fired: moves())
     with pytest.raises(BadParameter, match="under way"):

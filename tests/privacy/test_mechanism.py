@@ -387,7 +387,9 @@ def test_a_user_needs_a_cap() -> None:
 
 
 def test_noise_grows_with_what_a_user_or_a_score_can_move() -> None:
-    assert epochs(Untouched(), unit="user", cap=3).monitor.query_scale == 6
+    monitor = epochs(Untouched(), unit="user", cap=3).monitor
+    assert monitor is not None
+    assert monitor.query_scale == 6
     assert ExponentialMechanism([b"a"], epsilon=1, sensitivity=3).rate == Fraction(1, 6)
 
 

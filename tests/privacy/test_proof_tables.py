@@ -28,7 +28,14 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._learners.effect import effect
 from littlestone._privacy import draws as draws_module
-from littlestone._privacy.causes import EpochTerms, Moves, SparseExponential, Weights
+from littlestone._privacy.causes import (
+    EpochTerms,
+    Moves,
+    SparseExponential,
+    UserBound,
+    UserPairs,
+    Weights,
+)
 from littlestone._privacy.draws import ExponentialMechanism
 from littlestone._privacy.gates import Gate, MistakesMonitor
 from littlestone._privacy.noise import Address, Noise
@@ -112,7 +119,7 @@ def ballot_of(x: Instance) -> dict[bytes, int]:
 def test_the_tables_hold_some_hundred_instances_each_of_its_own() -> None:
     names = sorted(path.stem for path in (PROOFS / "tables").glob("*.json"))
     assert names == ["causes", "curves", "effect", "exponential", "gate", "histogram", "monitor",
-                     "selection", "sparse_vector"]  # fmt: skip
+                     "selection", "sparse_vector", "users"]  # fmt: skip
     made = [json.dumps(x) for name in names for x in table(name)]
     assert len(made) == len(set(made)) > 400
 
@@ -310,33 +317,80 @@ def test_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
     draws_module.step_weights.cache_clear()
 
 
+def moves_of(weights: Weights, drops: int, widths: Sequence[int]) -> Moves:
+    """Return moves without a count: so many drops, and unknown keys of these widths."""
+    return Moves(
+        weights,
+        adds=np.zeros((len(widths), 2), np.int64),
+        widths=np.array(widths, dtype=np.intp),
+        known=np.full(len(widths), -1),
+        add_key=lambda place: bytes([97 + place]),
+        known_key=lambda width, number: b"",
+        drops=np.zeros((drops, 2), np.int64),
+        drop_keys=[bytes([65 + place]) for place in range(drops)],
+    )
+
+
+def check_moves(
+    x: Instance,
+    terms: EpochTerms,
+    moves: Moves,
+    *,
+    drops: Sequence[int],
+    adds: Sequence[int],
+    law: Sequence[str],
+) -> None:
+    """Compare a draw of the causes learner with its law: nothing, drops and adds by their scores."""
+    units = x["units"]
+    mechanism = SparseExponential(
+        terms,
+        delta=F(x["delta"]),
+        prior=[F(share) for share in x["prior"]],
+        units=units,
+        drop_penalty=x["penalty"],
+    )
+    keys: list[bytes | None] = [None]
+    keys += [b"-" + key for key in moves.drop_keys]
+    keys += [b"+" + moves.add_key(place) for place in range(len(adds))]
+    scores = [0, *(n - x["penalty"] * units for n in drops), *(n - units for n in adds)]
+    laws = [(move, n, F(p)) for move, n, p in zip(keys, scores, law, strict=True)]
+    check_draw(partial(_select, mechanism, moves), laws)
+
+
 def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None:
     for x in table("causes"):
         monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
         draws_module.step_weights.cache_clear()
-        units, drops, adds = x["units"], x["drops"], x["adds"]
-        mechanism = SparseExponential(
-            EpochTerms(F(1), RATE * units, 1 + F(1, units)),
-            delta=F(x["delta"]),
-            prior=[F(share) for share in x["prior"]],
-            units=units,
-            drop_penalty=x["penalty"],
-        )
+        units, drops, adds = x["units"], x["drops"], [gain for _, gain in x["adds"]]
         # A negative row weighs one unit, so that scores are numbers of them.
-        ballot = Moves(
-            Weights(units, 1),
-            adds=np.array([[-gain, 0] for _, gain in adds], dtype=np.int64).reshape(-1, 2),
-            widths=np.array([j for j, _ in adds], dtype=np.intp),
-            known=np.full(len(adds), -1),
-            add_key=lambda place: bytes([97 + place]),
-            known_key=lambda width, number: b"",
-            drops=np.array([[gain, 0] for gain in drops], dtype=np.int64).reshape(-1, 2),
-            drop_keys=[bytes([65 + place]) for place in range(len(drops))],
-        )
-        moves: list[bytes | None] = [None]
-        moves += [b"-" + key for key in ballot.drop_keys]
-        moves += [b"+" + ballot.add_key(place) for place in range(len(adds))]
-        scores = [0, *(n - x["penalty"] * units for n in drops), *(n - units for _, n in adds)]
-        law = [(move, n, F(p)) for move, n, p in zip(moves, scores, x["law"], strict=True)]
-        check_draw(partial(_select, mechanism, ballot), law)
+        moves = moves_of(Weights(units, 1), len(drops), [width for width, _ in x["adds"]])
+        moves.drops[:, 0] = drops
+        moves.adds[:, 0] = [-gain for gain in adds]
+        terms = EpochTerms(F(1), RATE * units, 1 + F(1, units))
+        check_moves(x, terms, moves, drops=drops, adds=adds, law=x["law"])
+    draws_module.step_weights.cache_clear()
+
+
+def pairs_of(pairs: Sequence[Sequence[int]]) -> UserPairs:
+    counts = np.array(pairs, np.int64).reshape(-1, 3)
+    return UserPairs(counts[:, 1:], counts[:, 0])
+
+
+def test_the_draw_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both the scores, in which the part of each user is clipped, and the draw by them."""
+    for x in table("users"):
+        monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
+        draws_module.step_weights.cache_clear()
+        units, lowest, weights = x["units"], x["lowest"], Weights(*x["weights"])
+        drops, adds, law = x["law"]
+        drop_pairs, add_pairs = pairs_of(x["drops"]), pairs_of(x["adds"])
+        clipped = partial(UserPairs.score, weights=weights, lowest=-lowest, highest=units)
+        assert [-n for n in clipped(drop_pairs, size=len(drops)).tolist()] == drops
+        assert clipped(add_pairs, size=len(adds)).tolist() == adds
+        # A key of each width: the prior of a place is that of its width.
+        moves = moves_of(weights, len(drops), range(len(adds)))
+        moves = moves._replace(drop_pairs=drop_pairs, add_pairs=add_pairs)
+        users = UserBound(F(lowest, units), x["rounds"])
+        terms = EpochTerms(F(0), RATE * units, F(2), users=users)
+        check_moves(x, terms, moves, drops=drops, adds=adds, law=law)
     draws_module.step_weights.cache_clear()

@@ -52,7 +52,10 @@ def kinds() -> dict[str, Kind]:
         ),
         "causes, auto": Kind(ls.PrivateCauses, causes(CAUSES, 8, 1e-5, ROWS), "failed"),
         "outcomes, users": Kind(
-            ls.PrivateCauses, causes(OUTCOMES, 60, 1e-3, ROWS, **of_users), "outcome", "device"
+            ls.PrivateCauses,
+            causes(OUTCOMES, 60, 1e-3, ROWS, **of_users | {"cap": 1}),
+            "outcome",
+            "device",
         ),
     }
 
@@ -77,7 +80,7 @@ def columns(rows: int = ROWS) -> dict[str, list[Any]]:
         cells = (version, country, age, device, *labels, outcome)
         for name, value in zip(names, cells, strict=True):
             found[name].append(value)
-    return found
+    return found | {"at": [1_700_000_000 + row for row in range(rows)]}
 
 
 def written(folder: Path) -> Path:
@@ -107,9 +110,11 @@ def learner_of(kind: str, **options: Any) -> Any:
 def opened(kind: str, folder: Path, engine: Ray | None) -> RowReader[Any]:
     """The rows, here or on a cluster."""
     of = kinds()[kind]
+    asked: dict[str, Any] = {"label": of.label, "user": of.user}
+    asked["time"] = "at" if isinstance(of.cls, ls.Causes) else None
     if engine is None:
-        return open_rows(folder, of.cls, label=of.label, user=of.user, block_rows=500)
-    return far.open_remote_rows(engine, str(folder), of.cls, label=of.label, user=of.user)
+        return open_rows(folder, of.cls, **asked, block_rows=500)
+    return far.open_remote_rows(engine, str(folder), of.cls, **asked)
 
 
 def learned(

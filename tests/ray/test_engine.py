@@ -63,6 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", PLANS)
+@pytest.mark.filterwarnings("ignore:.*after the horizon")
 def test_trees_on_a_cluster_learn_rows_from_here(kind: str) -> None:
     expected = after(make("points", kind), "points", LENGTH)
     assert after(make("points", kind, engine=Ray(workers=2)), "points", 40) == expected
@@ -287,6 +288,10 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
     )
     assert "give HOST:PORT or auto" in refused(folder, *COMMAND, "--engine", "ray:ray://there:1")
     assert "no Parquet file in the folder" in refused(tmp_path, *COMMAND, *ray_)
+    for option in (("--delimiter", ";"), ("--encoding", "latin-1"), ("--follow", "--db", "x.db")):
+        said = refused(folder, *COMMAND, *ray_, "--horizon", 1000, *option)
+        assert f"{option[0]} " in said
+        assert "requires" not in said
     scores = tmp_path / "scores.csv"
     scores.write_text("x,y\n" + "3,1\n1,0\n" * 50)
     said = refused(scores, "--class", "thresholds:x:1:7", "--label", "y", *ray_, "--db",

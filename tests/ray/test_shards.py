@@ -18,7 +18,7 @@ from littlestone._ray import ClusterLost
 from littlestone._ray import shards as sharded
 from littlestone._ray.shards import ForestSpec, Shard, ShardRestarted
 
-pytestmark = pytest.mark.filterwarnings("ignore:delta")
+pytestmark = pytest.mark.filterwarnings("ignore:delta", "ignore:.*after the horizon")
 
 
 def observable(learner: ls.DPSOA) -> dict[str, Any]:

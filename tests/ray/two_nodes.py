@@ -32,14 +32,16 @@ def main(folder: Path) -> None:
         other = cluster.add_node(num_cpus=1)
         engine = Ray(cluster.address, workers=3)
         assert learned("trees", folder, engine) == expected
-        assert alive() == 2
+        wait_for_nodes(2)
 
         def lose(number: int) -> None:
             if number == 4:
                 cluster.remove_node(other, allow_graceful=False)
 
         assert learned("trees", folder, engine, lose) == expected
-        assert alive() == 1
+        wait_for_nodes(
+            1
+        )  # the head hears of a lost node after a while, and learning may end before
     sys.stdout.write("the same\n")
     ends: list[Any] = [ray.shutdown, cluster.shutdown]
     for end in ends:
@@ -87,6 +89,14 @@ def alive() -> int:
     """How many nodes there are."""
     nodes: Any = ray.nodes
     return sum(node["Alive"] for node in nodes())
+
+
+def wait_for_nodes(number: int) -> None:
+    """Wait until the head counts that many nodes; complain after two minutes."""
+    deadline = time.monotonic() + 120
+    while alive() != number:
+        assert time.monotonic() < deadline, f"the head counts {alive()} nodes, not {number}"
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""The report and the comparison in a real browser: whole on a telephone, in light and in dark, and
-alone. Needs Chromium on the machine."""
+"""The report and the page of sliders in a real browser: whole on a telephone, in light and in dark,
+and alone. Needs Chromium on the machine."""
 
+import json
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +12,16 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from test_report import rendered
 
 from axe import needs_axe, violations
+from commands import littlestone
+from effort import scaled
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-SHOWN = ("a run", "hostile", "many releases", "causes", "hostile causes", "no cause")
+SHOWN = (
+    "a run", "hostile", "many releases", "causes", "hostile causes", "no cause", "over time",
+    "hostile over time",
+)  # fmt: skip
 CUT = """
 [...document.querySelectorAll('svg')].filter(svg => svg.checkVisibility()).flatMap(svg => {
     const frame = svg.getBoundingClientRect();
@@ -44,7 +51,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    return {name: rendered(name) for name in SHOWN}
+    sliders = (Path(__file__).parents[2] / "docs" / "whatif.html").read_text("utf-8")
+    return {name: rendered(name) for name in SHOWN} | {"what if": sliders}
 
 
 def opened(context: BrowserContext, path: Path) -> tuple[Page, list[str]]:
@@ -94,7 +102,7 @@ def test_pages_keep_the_guidelines_for_people_who_cannot_see_them(
     browser: Browser, pages: dict[str, str], tmp_path: Path, width: int, scheme: str
 ) -> None:
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
-    for name in ("a run", "causes", "no cause"):
+    for name in ("a run", "causes", "no cause", "what if"):
         path = tmp_path / f"{name}.html"
         path.write_text(pages[name], encoding="utf-8")
         page, _ = opened(context, path)
@@ -121,6 +129,55 @@ def test_everything_can_be_reached_and_read_with_the_keyboard(
     named = page.evaluate("document.activeElement.getAttribute('aria-label')")
     assert named.startswith("Table: round, published, nothing")
     context.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+def test_sliders_say_what_the_plan_says(browser: Browser, tmp_path: Path) -> None:
+    path, draw, kinds = tmp_path / "sliders.html", random.Random(1), set[str]()
+    asked = ("plan", "causes:version,country:2", "--horizon", 20_000, "--min-rate", 0.015)
+    given = {"epsilon": 0.8, "share": 0.06, "rate": 0.25, "base": 0.003}
+    written = littlestone(*asked, *options(given), "--html", path)
+    assert written.returncode == 0, written.stderr
+    page, _ = opened(browser.new_context(viewport={"width": 390, "height": 844}), path)
+    for place in range(scaled(80, least=30)):
+        for slider in page.locator("input").all():
+            # By keys, as somebody without a mouse does: to an end, and some stops back.
+            keys = draw.choice((["Home", "ArrowRight"], ["End", "ArrowLeft"]))
+            steps = [keys[0], *[keys[1]] * draw.randrange(9)] if place else []
+            slider.focus()
+            for key in steps:
+                page.keyboard.press(key)
+        shown = {
+            str(slider.get_attribute("id")): stop_of(slider.get_attribute("aria-valuetext") or "")
+            for slider in page.locator("input").all()
+        }
+        assert place or shown == pytest.approx(given)
+        told = json.loads(littlestone(*asked, *options(shown), "--json").stdout)["forecast"][0]
+        said = page.locator("output").inner_text()
+        curve = page.locator("svg").get_attribute("aria-label") or ""
+        if told["positives"] is None:
+            kinds.add("not expected")
+            assert "is not expected to be named" in said
+            assert f" {shown['epsilon']:g}: not expected" in curve
+            continue
+        beyond = told["rounds"] > 20_000
+        kinds.add("beyond" if beyond else "expected")
+        numbers = f"about {told['positives']:,} of its failures, about {told['rounds']:,} events."
+        assert numbers in said
+        assert ("beyond the horizon" in said) == beyond
+        assert f" {shown['epsilon']:g}: {told['positives']:,}" in curve
+    assert kinds == {"expected", "beyond", "not expected"}
+    page.context.close()
+
+
+def options(values: dict[str, float]) -> list[object]:
+    return [word for name, value in values.items() for word in (f"--{name}", value)]
+
+
+def stop_of(label: str) -> float:
+    """Return the number that a slider stands at: "5 %" is 0.05."""
+    number, percent, _ = label.partition("\N{NO-BREAK SPACE}%")
+    return round(float(number) / 100, 9) if percent else float(number)
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")

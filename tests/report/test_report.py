@@ -19,19 +19,22 @@ from littlestone._hypotheses.rules import NEVER, Hypothesis, one_of
 from littlestone._learners.base import Release
 from littlestone._learners.evidence import (
     CostSample,
+    OverTime,
     Window,
     costs_of,
     evidence_of,
+    over_time,
     summarize_causes,
 )
 from littlestone._learners.trace import TOP, Sample
-from littlestone._plots import COLOURS, inline_svg, plot_mistakes, svg_file
+from littlestone._plots import COLOURS, inline_svg, plot_mistakes, plot_rates, svg_file
 from littlestone._privacy.accounting import Guarantee
 from littlestone._privacy.testing import SeededNoise
 from littlestone._report.report import (
     Report,
     RunResult,
     lettered_rules,
+    over_time_figure,
     render_report,
     report_of,
     run_figure,
@@ -117,6 +120,18 @@ def cause(*values: str) -> Cause:
     return Cause(tuple(Condition(f"c{at}", value) for at, value in enumerate(values)))
 
 
+def went(*causes: Cause) -> OverTime:
+    """Rates that came down after two of four hours."""
+    windows = [
+        Window(
+            1 + 1000 * n, 1000 + 1000 * n, causes, (120,) * len(causes) + (500,),
+            (80 if n < 2 else 6,) * len(causes) + (5,), 2.0, time=f"2026-07-12T0{n + 1}:00:00",
+        )
+        for n in range(4)
+    ]  # fmt: skip
+    return over_time(windows, evidence_of(windows, causes))
+
+
 def causes_report(first: Cause, second: Cause) -> Report:
     """One cause from round 1,001 on, dropped at 5,001; another from 3,001 on, which stands."""
     releases = [
@@ -179,7 +194,12 @@ CASES = {
         ],
     ),
     "causes": CAUSES,
-    "no cause": replace(CAUSES, causes=[], releases=RUN.releases[:1]),
+    "no cause": replace(
+        CAUSES,
+        causes=[],
+        releases=RUN.releases[:1],
+        why=["no draw found enough", "what to try: more"],
+    ),
     "no window": replace(CAUSES, causes=[], releases=RUN.releases[:1], costs=[], rate_to_beat=None),
     "a cause without counts": replace(
         CAUSES,
@@ -191,6 +211,11 @@ CASES = {
         causes=summarize_causes(
             [Release(1 + 100 * n, any_of([cause(f"v{n}")])) for n in range(90)], []
         ),
+    ),
+    "over time": replace(CAUSES, over_time=went(NEW, OLD)),
+    "hostile over time": replace(
+        causes_report(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
+        over_time=went(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
     ),
     "hostile causes": causes_report(cause(HOSTILE), cause(HOSTILE * 300, HOSTILE)),
     "hostile": replace(
@@ -420,8 +445,8 @@ def test_each_cause_is_drawn_beside_the_base_rate() -> None:
     assert {str(NEW), str(OLD), "failed"} <= set(page.said("bdi"))
     assert "39.6 %" in page.said("strong")
     facts = " ".join(" ".join(part.split()) for part in (written,))
-    assert "<strong>39.6 % of about 1,490 events</strong>" in facts
-    assert "<strong>30.0 % of about 2,000 events</strong>" in facts
+    assert "<strong>39.6 % of about 1,490 ± 114 events</strong>" in facts
+    assert "<strong>30.0 % of about 2,000 ± 114 events</strong>" in facts
     assert "published: rounds 3,001 to the end." in facts
     assert "dropped: rounds 1,001 to 5,000." in facts
     assert "; it had to beat 10.0 %; published: rounds 3,001" in facts
@@ -463,14 +488,49 @@ def test_the_costs_are_drawn_beside_publishing_nothing_and_causes_by_their_round
     assert f"{OLD}, dropped: rounds 1,001 to 5,000." in said
 
 
+def test_several_causes_head_the_report_whole_and_in_the_order_of_the_list() -> None:
+    causes = [cause(f"a value that is long enough to be cut {n}", "SE") for n in range(6)]
+    counts = [300, 900, 600, 100, 500, 800]
+    window = Window(2, 9_000, tuple(causes), (*[1_000] * 6, 9_000), (*counts, 90), 20.0)
+    releases = [Release(1, NEVER), Release(2, any_of(causes))]
+    found = summarize_causes(releases, evidence_of([window], causes))
+    page = Page(render_report(replace(CAUSES, releases=releases, causes=found)))
+    ordered = [str(causes[n]) for n in (1, 5, 2, 4, 0, 3)]
+    assert [text for text in page.said("code") if text] == ordered
+    assert [text for text in page.said("bdi") if text in ordered][-6:] == ordered
+    assert "the causes changed last at round 2 of 9,000" in page.said("p")
+    bars = plot_rates([one.bar for one in found])
+    names = [text.get_text() for text in bars.texts][::2]
+    assert [name[:40] for name in names] == [name[:40] for name in ordered]
+
+
+def test_how_rates_went_is_drawn_with_letters_and_said_in_words() -> None:
+    shown = Page(rendered("over time"))
+    assert "Over time " in shown.said("h2")
+    said = " ".join(" ".join(shown.said("li")).split())
+    assert "40.0 % of about 400 events before round 2,001 (2026-07-12 02:00), 4.8 % since" in said
+    assert said.count("the rate came down") == 2
+    assert "Over time " not in Page(rendered("causes")).said("h2")
+    for case, letters in (("over time", {"A", "B"}), ("hostile over time", {"A", "B"})):
+        texts = Page(inline_svg(over_time_figure(CASES[case]), "rates")).said("text")
+        ours = re.compile(r"[AB]|\d+ %|\d\d:\d\d|time|2026-\w+-\d+")
+        assert all(ours.fullmatch(text) for text in texts), "no text from the data is drawn"
+        assert letters <= {*texts}
+
+
 def test_no_cause_is_said_in_words() -> None:
     page = Page(rendered("no cause"))
     assert page.said("code") == ["no cause was published"]
+    said = " ".join(page.said("p"))
+    assert "Nothing was published in 9,000 rounds. No draw found enough. What to try: more." in said
+    assert "cost about" not in said, "publishing nothing beside publishing nothing"
+    assert "since round" not in said
+    assert len(run_figure(CASES["no cause"]).axes[0].lines) == 1
     assert "The causes " not in page.said("h2")
     dropped = [Release(1, NEVER), Release(5, any_of([OLD])), Release(90, NEVER)]
     gone = replace(CAUSES, releases=dropped, causes=summarize_causes(dropped, []))
     page = Page(render_report(gone))
-    assert page.said("code")[0] == "no cause is published"
+    assert page.said("code")[0] == "no cause stands now"
     said = " ".join(page.said("p"))
     assert "dropped: rounds 5 to 89. No counts were released while it stood." in said
 
@@ -525,7 +585,7 @@ def test_a_learner_of_causes_plots_its_evidence_in_public_and_its_mistakes_in_pr
     name, said = ax.texts
     assert name.get_text() == "version = '4.$2$.1'"
     assert not name.get_parse_math(), "a dollar is a dollar"
-    assert f"{entry.estimate.events:,} events" in said.get_text()
+    assert f"{entry.estimate.counted} events" in said.get_text()
     given = plot_mistakes([(1, 0)], [])
     assert learner.plot(given) is given
     private = learner.plot_private()
@@ -557,7 +617,7 @@ def test_the_report_of_a_learner_of_causes_has_its_evidence() -> None:
     assert found.evidence == learner.evidence[0]
     assert report.costs[-1].round == learner.windows[-1].stop
     assert report.costs[-1].published < report.costs[-1].nothing
-    assert f"{found.evidence.estimate.events:,} events" in render_report(report)
+    assert f"{found.evidence.estimate.counted} events" in render_report(report)
 
 
 def test_a_learner_and_a_transcript_plot_their_mistakes_and_say_private() -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from littlestone._learners.evidence import (
 from littlestone._learners.evidence import evidence_of as estimate_evidence
 from littlestone._service.tokens import Role
 from littlestone._store.store import Published, read_store
-from running_service import begun, block_of, events, running
+from running_service import Running, bearing, begun, block_of, events, running
 
 ROLES: list[Role | None] = [None, "feeder", "operator"]
 FIGURES = (
-    "counted_from", "counted_to", "events", "positives", "rate", "low", "high", "base_rate", "lift"
+    "counted_from", "counted_to", "events", "events_low", "events_high", "positives", "rate", "low",
+    "high", "base_rate", "lift"
 )  # fmt: skip
 
 
@@ -212,3 +214,58 @@ def test_a_restart_keeps_the_evidence_and_a_file_of_before_has_none(tmp_path: Pa
         assert evidence_of(served) == before
     public: dict[str, Any] = {"rounds": 1, "guarantee": "g", "spent": "s", "final": None}
     assert Published(**public, releases=()).evidence is None
+
+
+def test_windows_have_the_time_at_which_their_rows_arrived(tmp_path: Path) -> None:
+    begun_at = datetime.now(UTC).replace(microsecond=0)
+    with running(tmp_path / "run.db", task=CAUSES) as served:
+        with_evidence(served)
+        feed_until_told(served)
+        page = evidence_of(served)["over_time"]
+        explained = served.get("/guarantee").json()["guarantee"]
+    windows = read_store(tmp_path / "run.db").published.windows
+    times = [datetime.fromisoformat(window.time or "") for window in windows]
+    assert begun_at <= times[0] <= times[-1] <= datetime.now(UTC)
+    if times[0] < times[-1]:
+        assert (page["from"][:4], page["from"][-3:]) == (str(begun_at.year), "UTC")
+    (line,) = page["lines"]
+    assert line["cause"] == CAUSE
+    assert "events before round" in line["words"]
+    assert all(
+        low <= rate <= high for _, _, rate, low, high, _ in line["points"] if rate is not None
+    )
+    assert "not protected" not in explained, "when rows arrive is public anyway"
+
+
+def feed_until_told(served: Running) -> None:
+    """Feed until the counts of a second window tell how the rate went."""
+    for seed in range(60, 100):
+        if evidence_of(served)["over_time"] is not None:
+            return
+        assert served.feed(incident(1000, seed)).status_code == 200
+    raise AssertionError("one window only")
+
+
+def test_rows_with_times_of_their_own_are_no_worse_for_one_that_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    task = replace(CAUSES, time="at")
+    times: list[Any] = ["1987-03-14T15:09:26.5+01:00", None, "soon", 1e300, [], {"a": 1}]
+    with running(tmp_path / "run.db", task=task) as served:
+        for seed in range(6):
+            rows = incident(1000, seed)
+            for n, row in enumerate(rows):
+                # Windows end at checks, of which there is one every 8 rounds.
+                row["at"] = times[n % len(times) if (n + 1) % 8 else 0]
+                if n % 8 == 3:
+                    del row["at"]
+            body = json.dumps(rows).replace("1e+300", "1e999")
+            answer = served.client.post(
+                "/rounds",
+                content=body,
+                headers=bearing("feeder", **{"Content-Type": "application/json"}),
+            )
+            assert answer.status_code == 200, "no row of it is null"
+        assert "the times in 'at' are not protected" in served.get("/guarantee").json()["guarantee"]
+    windows = read_store(tmp_path / "run.db").published.windows
+    assert {window.time for window in windows} == {"1987-03-14T14:09:26+00:00"}

@@ -142,6 +142,7 @@ def test_the_horizon_ends_the_reading(cluster: MockCluster, path: Path) -> None:
     [
         (["--source", "day.csv"], "it must be kafka://BROKERS/TOPIC"),
         (["--kafka-option", "a=b"], "require --source"),
+        (["--table"], "with `littlestone learn FILE --table"),
         (["--source", "kafka://127.0.0.1/a b"], "a topic is named"),
     ],
 )

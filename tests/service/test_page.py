@@ -258,7 +258,8 @@ def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) ->
     expect(page.locator("#said")).to_contain_text(f"failed when {CAUSE}")
     expect(item.locator(".cause")).to_have_text(CAUSE)
     expect(item.locator(".facts")).to_contain_text(
-        f"{percent(found['rate'])} of about {found['events']:,} events"
+        f"{percent(found['rate'])} of about {found['events']:,} ± "
+        f"{found['events_high'] - found['events']:,} events"
     )
     expect(item).to_contain_text(f"{percent(found['low'])} to {percent(found['high'])}")
     expect(item).to_contain_text(f"{multiple(found['lift'])} times the rate of others")
@@ -284,7 +285,19 @@ def test_causes_come_live_with_their_evidence(incidents: Running, page: Page) ->
     incidents.feed(incident(8000, 99))  # longer than any window: the next counts come by themselves
     later = evidence_of(incidents)
     assert later["counted_to"] > found["counted_to"]
-    expect(item.locator(".facts")).to_contain_text(f"about {later['causes'][0]['events']:,} events")
+    expect(item.locator(".facts")).to_contain_text(f"about {later['causes'][0]['events']:,} ± ")
+    (went,), (line,) = later["over_time"]["lines"], [page.locator("#rates li")]
+    expect(line).to_have_count(1)
+    expect(line).to_contain_text(went["words"])
+    expect(line.locator("rect.between")).to_have_count(len(went["points"]))
+    told = [point for point in went["points"] if point[2] is not None]
+    drawn = re.findall(r"[V,]([\d.]+) H([\d.]+)", line.locator(".ours").get_attribute("d") or "")
+    top = later["over_time"]["top"]
+    assert [float(x) for _, x in drawn] == [point[1] for point in told]
+    assert [(78 - float(y)) / 76 * top for y, _ in drawn] == pytest.approx(
+        [min(point[2], top) for point in told], abs=0.01
+    )
+    expect(page.locator("#rates-to")).to_have_text(later["over_time"]["to"])
     _, ours, nothing = later["costs"][-1]
     assert ours < nothing
     expect(page.locator("#ours")).to_have_text(f"about {ours + 1e-9:,.0f}")
@@ -322,6 +335,25 @@ def test_a_dropped_cause_is_in_the_timeline_and_not_in_the_list(
     start, width = (float(drawn.get_attribute(name) or "") for name in ("x", "width"))
     assert start == pytest.approx(1000 * (found["since"] - 1) / total, abs=0.2)
     assert start + width == pytest.approx(1000 * found["until"] / total, abs=0.2)
+
+
+@needs_chromium
+def test_a_stream_that_ended_without_a_cause_says_so_and_why(page: Page, tmp_path: Path) -> None:
+    with running(tmp_path / "run.db", task=replace(CAUSES, horizon=4000)) as served:
+        served.feed(incident(2000, 1, rate=0.05))
+        page.goto(served.url)
+        expect(page.locator("#status")).to_have_text("live")
+        expect(page.get_by_role("heading", level=1)).to_have_text("failed: no cause is published")
+        served.feed(incident(2100, 2, rate=0.05))
+        expect(page.locator("#status")).to_have_text("ended: all planned rounds have passed")
+        expect(page.locator("#status")).not_to_have_class(re.compile("live"))
+        expect(page.get_by_role("heading", level=1)).to_have_text("failed: no cause was published")
+        for said in ("No draw found a cause with enough positives.", "What to try: more rows"):
+            expect(page.locator("#scale")).to_contain_text(said)
+        expect(page.locator("#stood")).to_contain_text("4,100 rounds: all that were planned")
+        for word in ("so far", "never"):
+            expect(page.locator(".first")).not_to_contain_text(re.compile(rf"\b{word}\b"))
+        expect(page.locator("#axis")).to_be_hidden()
 
 
 @needs_chromium

@@ -222,7 +222,6 @@ def test_those_who_look_stay_realizable_and_show_mistakes(
         assert game.rounds == game.mistakes == cls.dimension
     else:
         assert game.rounds == 300
-        assert game.mistakes == adversary.shown_wrong if isinstance(adversary, Mirror) else True
         assert player == "dpsoa" or game.mistakes <= cls.dimension
 
 
@@ -237,7 +236,6 @@ def test_the_mirror_catches_a_learner_that_never_changes_every_time() -> None:
         move = adversary.challenge(ls.NEVER)
         assert move is not None
         assert move[1]
-    assert adversary.shown_wrong == 50
 
 
 @pytest.mark.parametrize("name", ["halving", "noisy"])

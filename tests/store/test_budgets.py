@@ -116,6 +116,7 @@ def test_ten_tenths_are_one_and_no_eleventh_fits(tmp_path: Path) -> None:
     assert state.spent.epsilon > 1, "exactly, it is more"
     assert Fraction(state.guarantee.epsilon) >= state.spent.epsilon
     assert Fraction(state.guarantee.delta) >= state.spent.delta
+    assert str(state.guarantee).startswith("(1.0001, 1.0001e-06)-"), "people read it"
     with pytest.raises(BudgetExceeded, match="Nothing fits"):
         budget.draw(1e-9)
 

@@ -388,6 +388,8 @@ def test_the_verbs_as_their_user_meets_them(day: Path) -> None:
     told = littlestone("budget", "explain", "b.db", "visits", folder=folder).stdout
     for part in (f"learn {cuts} of day.csv", "survey", "(epsilon 0.5, delta 0)"):
         assert part in told, told
+    assert "(3.0001, 0.0)-differential privacy" in told
+    assert "rounded up to five digits" in told
     (data,) = json.loads(littlestone("budget", "explain", "b.db", "--json", folder=folder).stdout)
     assert data["left"] == {"epsilon": 1.0, "delta": 0.0}
     assert [draw["charged"]["epsilon"] for draw in data["draws"]] == [1.0, 1.0]

@@ -54,6 +54,7 @@ from littlestone._privacy.causes import (
     SparseExponential,
     StableValues,
     Threshold,
+    UserPairs,
     Weights,
     WindowCounts,
     replaced,
@@ -119,16 +120,25 @@ def _experts_findings(plan: ExpertsPlan) -> Iterator[Finding]:
 
 def _causes_notes(plan: CausesPlan) -> list[str]:
     """Return what is not enumerated as the plan has it."""
-    notes = [
-        f"the gate enumerated with thresholds of its families and a check each round, or one for "
-        f"all rounds (the plan's: every {plan.check_every}), in {GRID} units or fewer (the "
-        f"plan's: {plan.units:,}) and with two known keys: none of it enters a proof"
-    ]
+    units = (
+        f"in {GRID} units or fewer (the plan's: {plan.units:,}) and with two known keys: none of it"
+    )
+    notes = [f"the draw enumerated {units} enters a proof"]
+    if plan.watches:
+        notes = [
+            "the gate enumerated with thresholds of its families and a check each round, or one for "
+            f"all rounds (the plan's: every {plan.check_every}), {units}: none of it enters a proof"
+        ]
     if plan.baseline == FOLLOW:
         notes.append("the rate to beat follows the stream: enumerated at the least, 1/2, the most")
-    if plan.cap is not None:
+    if plan.table:
         notes.append(
-            f"claims are for one round: a user of {plan.cap} is a group of so many (Theorem 14)"
+            "one draw with all that draws may cost: of several the costs add up (Theorem 20)"
+        )
+    elif not plan.watches:
+        notes.append(
+            f"claims are for one draw, and {plan.reads} at most read a user: their costs and that of "
+            "the evidence add up to those of the plan (Theorem 19)"
         )
     return notes
 
@@ -165,7 +175,9 @@ def _gate(plan: Plan, noise: Noise) -> Gate[Mapping[bytes, int]]:
 
 
 def _query_scale(plan: Plan) -> Fraction:
-    return _gate(plan, ScriptedNoise({})).monitor.query_scale
+    monitor = _gate(plan, ScriptedNoise({})).monitor
+    assert monitor is not None
+    return monitor.query_scale
 
 
 def _findings(plan: Plan) -> Iterator[Finding]:
@@ -593,14 +605,31 @@ class CauseWorld:
         """Return the loss of rows."""
         return sum(self.effect(row, causes, costs, costs).loss for row in rows)
 
-    def moves(self, rows: Sequence[CauseRow], causes: Causes, weights: Weights) -> Moves:
-        """Return the negative and positive rows that speak on each move."""
+    def moves(
+        self,
+        rows: Sequence[CauseRow],
+        causes: Causes,
+        weights: Weights,
+        users: Sequence[int] | None = None,
+    ) -> Moves:
+        """Return the negative and positive rows that speak on each move; of each user, if given."""
         effects = [(row, self.effect(row, causes, weights, weights)) for row in rows]
         keys = self.active(effects)
         numbered = [[key for key in self.known if key[0].count(AND) == n] for n in range(3)]
         own = [[pair for pair in effects if _cause_of(pair[1]) == n] for n in range(len(causes))]
         narrower = [self.candidates(cause, alone) for cause, alone in zip(causes, own, strict=True)]
         drops = [_pair([e.drop for _, e in alone], sign=-1) for alone in own]
+        add_pairs = drop_pairs = None
+        if users is not None:
+            parts: dict[int, list[tuple[CauseRow, Effect]]] = {user: [] for user in users}
+            for pair, user in zip(effects, users, strict=True):
+                parts[user].append(pair)
+            add_pairs = _user_pairs([[self.net(p, key) for key in keys] for p in parts.values()])
+            speaks = [
+                [[e.drop for _, e in part if _cause_of(e) == n] for n in range(len(causes))]
+                for part in parts.values()
+            ]
+            drop_pairs = _user_pairs([[_pair(own, sign=-1) for own in some] for some in speaks])
         return Moves(
             weights,
             _pairs([self.net(effects, key) for key in keys]),
@@ -616,6 +645,8 @@ class CauseWorld:
             ],
             lambda cause, place: cause_key(narrower[cause][place], causes[cause][1]),
             len(causes) < self.limit,
+            add_pairs,
+            drop_pairs,
         )
 
     def active(self, effects: Effects) -> list[tuple[bytes, int]]:
@@ -658,6 +689,12 @@ def _pair(scores: Sequence[int], sign: int = 1) -> Pair:
 
 def _pairs(pairs: Sequence[Pair]) -> Any:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+def _user_pairs(by_user: Sequence[Sequence[Pair]]) -> UserPairs:
+    """Return what each user has of each key, which may be nothing."""
+    places = [place for pairs in by_user for place in range(len(pairs))]
+    return UserPairs(_pairs([pair for pairs in by_user for pair in pairs]), np.array(places, int))
 
 
 @dataclass(frozen=True)
@@ -707,7 +744,7 @@ class CauseGate:
         """Return the gate."""
         return Gate(
             noise,
-            epsilon=self.terms.monitor,
+            epsilon=self.terms.monitor or None,
             schedule=CausesSchedule(longest_epoch, threshold),
             draw=self.draw,
             check_every=check_every,
@@ -717,7 +754,7 @@ class CauseGate:
     def begins(self, gate: Gate[Any]) -> None:
         """Tell a gate that an epoch begins with these terms, if one begins."""
         if not gate.epoch_age:
-            gate.begin_epoch(self.terms.monitor, self.draw)
+            gate.begin_epoch(self.terms.monitor or None, self.draw)
 
     def at_once(
         self,
@@ -735,23 +772,30 @@ class CauseGate:
         first, second = (transcripts(make, of(fixed([rows])), 1) for rows in (one, other))
         return first, second
 
+    def drawn(self, rows: Sequence[CauseRow], users: Sequence[int], world: CauseWorld) -> Law:
+        """Return the law of a draw without a monitor, from rows of users, or of nobody's."""
+        whose = None if self.terms.users is None else users
+        return dict(self.draw.law(world.moves(rows, world.published, self.weights, whose)))
+
 
 # A key is drawn with about this probability where its share of the weight shall not matter.
 RARE = math.exp(-7)
 CERTAIN = -(10**9)
 
 
+def positives_of_weights(gate: CauseGate) -> Iterator[int]:
+    """Yield the positives, each of its own user, that give a key a weight of RARE, 1 and 1 / RARE."""
+    alone = gate.delta / (gate.terms.users.rounds if gate.terms.users else 1)
+    least = math.log(float(alone * gate.prior[0]))
+    step = float(gate.terms.rate) * gate.weights.positive / gate.units
+    for weight in (RARE, 1, 1 / RARE):
+        yield max(2, round(1 + (math.log(weight) - least) / step))
+
+
 def extremal_causes(gate: CauseGate, listed: Sequence[bytes]) -> Iterator[tuple[str, Laws]]:
     """Yield pairs of streams that cost all that is claimed, each with its family in words."""
     yield "keys of one row alone", gate.at_once([(tuple(listed), 1)], [NULL_ROW], CERTAIN)
-    least = math.log(float(gate.delta * gate.prior[0]))
-    step = float(gate.terms.rate) * gate.weights.positive / gate.units
-
-    def positives_for(weight: float) -> int:
-        """Return the positives of a key of width 1 that give it about this weight."""
-        return max(2, round(1 + (math.log(weight) - least) / step))
-
-    rare, even, many = map(positives_for, (RARE, 1, 1 / RARE))
+    rare, even, many = positives_of_weights(gate)
     positive, negative, leading = ((b"k",), 1), ((b"k",), NORMAL), ((b"l",), 1)
     # A firing is unlikely by exp(-gap) from gap 1 on: any shift is paid in full.
     high = gate.costs.positive * (rare + 2)
@@ -769,14 +813,59 @@ def extremal_causes(gate: CauseGate, listed: Sequence[bytes]) -> Iterator[tuple[
     )
 
 
-def window_findings(name: str, epsilon: Fraction) -> Iterator[Finding]:
-    """Enumerate the counts of a window, in which a replaced round leaves one cell for another."""
-    scale = WindowCounts(ScriptedNoise({}), epsilon=epsilon, name=name).scale
+def unwatched_draws(gate: CauseGate, listed: Sequence[bytes]) -> Iterator[tuple[str, Laws]]:
+    """Yield neighbours that cost all that a draw without a monitor claims (Theorems 19 and 20).
+
+    They differ in one row, or in all rows of one user that are read.
+    """
+    bound, unit = gate.terms.users, "row" if gate.terms.users is None else "user"
+    rounds, lowest = (1, Fraction(1)) if bound is None else (bound.rounds, bound.lowest)
+
+    def laws(one: list[CauseRow], other: list[CauseRow], rest: list[CauseRow]) -> Laws:
+        users = [*[0] * len(one), *range(1, len(rest) + 1)]
+        world = CauseWorld(gate)
+        return gate.drawn([*one, *rest], users, world), gate.drawn([*other, *rest], users, world)
+
+    # Of users each round names keys of its own.
+    keys = [tuple(b"%d " % number + key for key in listed) for number in range(rounds)]
+    yield f"keys of one {unit} alone", laws([(row, 1) for row in keys], [NULL_ROW] * rounds, [])
+    _, even, many = positives_of_weights(gate)
+
+    def moved_by(positives: int) -> int:
+        """Return how far a unit of so many positives of one key, and negatives of another, moves."""
+        up, down = gate.weights.positive * positives, gate.weights.negative * (rounds - positives)
+        return min(up, gate.units) + min(down, math.floor(lowest * gate.units))
+
+    best = max(range(rounds + 1), key=moved_by)
+    rest: list[CauseRow] = [*[((b"k",), 1)] * (even - 1), *[((b"l",), 1)] * (many - 1)]
+    draw = gate.draw.draw
+    assert isinstance(draw, SparseExponential)
+    if gap := draw.gaps[0]:
+        # Frequent keys: negatives count only beyond the gap; positives make up for the rest of them.
+        least = min(gate.weights.negative, math.floor(lowest * gate.units))
+        against = math.ceil((gap + 3 * gate.units) / least)
+        more = math.ceil(2 * gate.units / gate.weights.positive)
+        for key in (b"k", b"l"):
+            rest += [*[((key,), NORMAL)] * against, *[((key,), 1)] * more]
+    both: list[list[CauseRow]] = [
+        [*[((up,), 1)] * best, *[((down,), NORMAL)] * (rounds - best)]
+        for up, down in ((b"k", b"l"), (b"l", b"k"))
+    ]
+    yield f"a {unit} of a rare key or of a leading one", laws(both[0], both[1], rest)
+
+
+def window_findings(
+    name: str, epsilon: Fraction, rounds: int = 1, sensitivity: int | None = None
+) -> Iterator[Finding]:
+    """Enumerate the counts of windows, in which replaced rounds leave one cell for another."""
+    # So many rounds of a unit, each in a window of its own.
+    most = 2 * rounds if sensitivity is None else sensitivity
+    scale = WindowCounts(ScriptedNoise({}), epsilon=epsilon, name=name, sensitivity=most).scale
     pairs = {
-        "a round moves from one cell to another": ((1, 0), (0, 1)),
         "a round becomes a null round": ((1, 0), (0, 0)),
+        "a round moves from one cell to another": ((1, 0), (0, 1)),
     }
-    for family, (one, other) in pairs.items():
+    for family, (one, other) in list(pairs.items())[:most]:
         largest = 0.0
         for counts in product(range(-3, 4), repeat=2):
             p, q = (
@@ -786,7 +875,8 @@ def window_findings(name: str, epsilon: Fraction) -> Iterator[Finding]:
                 for cells in (one, other)
             )
             largest = max(largest, abs(math.log(p / q)))
-        yield Finding(name, family, Cost(epsilon), largest, 0.0)
+        family += f", in each of {rounds} windows" * (rounds > 1)
+        yield Finding(name, family, Cost(epsilon), rounds * largest, 0.0)
 
 
 def values_findings(make: Callable[[Noise], StableValues], claim: Cost) -> Iterator[Finding]:
@@ -812,6 +902,10 @@ GRID = 100
 def cause_gate(plan: CausesPlan, cost: float, units: int = GRID) -> CauseGate:
     """Return the parameters of a plan's gate at odds to beat, without known keys."""
     terms = plan.terms(cost)
+    if plan.epsilon_base is not None:
+        # Of a table the only draw, which costs everything.
+        left = plan.epsilon - plan.epsilon_evidence - plan.epsilon_base
+        terms = plan.next_draw(terms, left, 0.0, None) or terms
     draw = plan.draw(terms)
     weights = weights_of(cost, terms.swing, units)
     penalties = draw.drop_penalty, draw.replace_weight, draw.replace_penalty
@@ -843,21 +937,25 @@ def causes_findings(plan: CausesPlan) -> Iterator[Finding]:
     rates = [float(plan.given_rate)]
     for rate in [*rates, 0.5, float(MOST_RATE)] if plan.baseline == FOLLOW else rates:
         gate = cause_gate(plan, odds(rate))
-        name, claim = f"gate of causes, rate to beat {rate:.3g}", gate.claim
+        kind = "gate" if plan.watches else "draw"
+        name, claim = f"{kind} of causes, rate to beat {rate:.3g}", gate.claim
         # As few units as let a negative row weigh something.
         few = cause_gate(plan, odds(rate), math.ceil(1 / (gate.terms.swing - 1)))
         few = replace(few, terms=few.terms._replace(known=(Known(2, KNOWN_WEIGHT),)))
         world = CauseWorld(few, ((b"p", 1),), known=((b"a", 1), (b"e", 1)))
-        small = small_causes(few, world, SMALL_ROWS, 2)
-        yield worst(name, f"{len(SMALL_ROWS) ** 2} streams of 2 rounds", claim, small)
-        for family, laws in extremal_causes(gate, listed_keys(plan)):
+        rounds = 2 if plan.watches or plan.unit == "event" else 3
+        small = (small_causes if plan.watches else small_draws)(few, world, SMALL_ROWS, rounds)
+        family = f"{len(SMALL_ROWS) ** rounds} streams of {rounds} rounds"
+        yield worst(name, family, claim, small)
+        extremal = extremal_causes if plan.watches else unwatched_draws
+        for family, laws in extremal(gate, listed_keys(plan)):
             yield worst(name, family, claim, [laws])
-    yield from window_findings("evidence", plan.epsilon_evidence)
-    if plan.min_rate == AUTO:
-        yield from window_findings("first window", plan.per_round.epsilon)
-        yield from values_findings(
-            lambda noise: StableValues(noise, plan.per_round), plan.per_round
-        )
+    yield from window_findings("evidence", plan.epsilon_evidence, plan.counts_of_unit)
+    if plan.epsilon_base is not None:
+        yield from window_findings("base rate", plan.epsilon_base, sensitivity=1)
+    if plan.watches and plan.min_rate == AUTO:
+        yield from window_findings("first window", plan.budget.epsilon)
+        yield from values_findings(lambda noise: StableValues(noise, plan.budget), plan.budget)
 
 
 def small_causes(
@@ -871,3 +969,13 @@ def small_causes(
         )
 
     return neighbouring_laws(law_of, rows, rounds)
+
+
+def small_draws(
+    gate: CauseGate, world: CauseWorld, rows: Sequence[CauseRow], rounds: int
+) -> Iterator[Laws]:
+    """Yield the laws of a draw where all rounds but the last are replaced: they are of one user."""
+    users = [*[0] * (rounds - 1), 1]
+    for last in rows:
+        every = product(rows, repeat=rounds - 1)
+        yield from combinations([gate.drawn([*own, last], users, world) for own in every], 2)

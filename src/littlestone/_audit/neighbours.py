@@ -17,7 +17,6 @@ among positives of causes of their own, up to the threshold. The replaced one be
 
 import math
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from fractions import Fraction
 from itertools import islice, product
 from typing import Any, NamedTuple
@@ -130,21 +129,14 @@ class _Played:
 
     def _move(self, row: Row) -> tuple[Hypothesis | None, Hypothesis | None]:
         """Return the vote of the tree that the next round reaches, before and after this row."""
-        forest, (x, y) = self.forest, row
-        number, leaf = (
-            int(places[0]) for places in forest.routed(_user_routes(self.plan, [len(self.rows)]))
-        )
-        tree = forest.trees[number]
-        vertex = int(tree.owner[leaf])
-        held = tree.pertinent[vertex].rule
-        if held is None or held(x) == y:
-            return tree.vote, tree.vote
-        saved = deepcopy(tree)
+        forest, number = self.forest, len(self.rows)
+        tree = int(forest.routed(_user_routes(self.plan, [number]))[0][0])
+        before, saved = forest.standing[tree], forest.saved(tree)
         # Tried on the tree itself, then undone: the forest has no other way to ask.
-        forest._update_vertex(number, vertex, x, bool(y))
-        after = forest.trees[number].vote
-        forest.trees[number] = saved
-        return saved.vote, after
+        _learn_rounds(forest, self.plan, [row], number)
+        after = forest.standing[tree]
+        forest.regrow({tree: saved})
+        return before, after
 
     def _play(self, row: Row) -> None:
         _learn_rounds(self.forest, self.plan, [row], len(self.rows))
@@ -342,7 +334,7 @@ def _positives_of_a_cause(plan: CausesPlan, terms: EpochTerms, weights: Weights)
     """Return how many positives of a cause show most, if the draw spent twice its rate."""
     rate, claimed = 2 * float(terms.rate), float(plan.epsilon)
     fires = 1 / (1 + math.exp(-2 * float(terms.monitor)))
-    least = math.log(float(plan.per_round.delta * plan.prior[0]))
+    least = math.log(float(plan.budget.delta * plan.prior[0]))
     gain, loss = (weight / plan.units for weight in weights)
 
     def merit(count: int) -> float:

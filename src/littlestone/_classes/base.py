@@ -7,13 +7,12 @@ class fits, the hypothesis is None (the paper's bottom).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import chain, count, islice, pairwise, product
 from math import isfinite
-from operator import itemgetter
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from littlestone._display import facts, plural
 from littlestone._hypotheses.cells import Kind, passes, plain_number
 from littlestone._hypotheses.rows import Batch, Column, batch_length, read_examples, row_of
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import SMALL, Mask, Plain, encode, key_of
+from littlestone._hypotheses.values import Mask, Plain, encode, key_of
 from littlestone.errors import BadClass, BadExample, TooLarge
 
 
@@ -249,53 +248,6 @@ def _is_plain(cls: HypothesisClass) -> bool:
     return (type(cls).check, type(cls).reads) in _PLAIN_ROWS
 
 
-_PLAIN_TYPES: dict[Kind, frozenset[type]] = {
-    "value": frozenset({str}),
-    "number": frozenset({float, int}),
-    "truth": frozenset({bool}),
-}
-
-
-def row_reader(cls: HypothesisClass) -> Callable[[object], object]:
-    """Return a function that does what `read_row` does for one class, sooner for plain rows."""
-    slow, kinds = partial(read_row, cls), kinds_of(cls)
-    names = [name for name in kinds if name is not None]
-    if not _is_plain(cls) or not kinds or (None in kinds and names):
-        return slow
-    if len(kinds) == 1:
-        ((name, kind),) = kinds.items()
-        bare, types = name is None, _PLAIN_TYPES[kind]
-        # Long whole numbers have no text.
-        whole = int if kind == "value" else None
-
-        def read_one(x: Any) -> object:
-            if bare or (type(x) is dict and name in x):
-                held = type(cell := x if bare else x[name])
-                if held in types or (held is whole and -SMALL < cell < SMALL):
-                    return x if bare else {name: cell}
-            return slow(x)
-
-        return read_one
-    pick = itemgetter(*names)
-    plain = set(product(*(_PLAIN_TYPES[kinds[name]] for name in names[:_MOST_PLAIN])))
-
-    def read(x: object) -> object:
-        if type(x) is dict:
-            try:
-                cells = pick(x)
-            except KeyError:
-                return slow(x)
-            if tuple(map(type, cells)) in plain:
-                return dict(zip(names, cells, strict=True))
-        return slow(x)
-
-    return read if len(names) <= _MOST_PLAIN else slow
-
-
-# The most columns that are read together: each column of numbers doubles what is listed.
-_MOST_PLAIN = 12
-
-
 def _pass_check(cls: HypothesisClass, batch: Batch) -> Mask:
     """Return which rows of a batch pass the class's own check, row by row."""
     rows = range(batch_length(batch))
@@ -409,10 +361,10 @@ def distinguishing_example(one: Hypothesis, other: Hypothesis, column: Column = 
     {'c': 'b'}
     """
     mentioned: dict[Column, dict[bytes, Plain]] = {}
-    for name, some in chain(one.mentions().items(), other.mentions().items()):
+    for name, values in chain(one.mentions().items(), other.mentions().items()):
         # By canonical bytes: 1 and True are different values.
-        mentioned.setdefault(name, {}).update((encode(value), value) for value in some)
-    domain = {name: _candidate_values(found.values()) for name, found in mentioned.items()}
+        mentioned.setdefault(name, {}).update((encode(value), value) for value in values)
+    domain = {name: _candidate_values(values.values()) for name, values in mentioned.items()}
     for x in islice(_points(domain or {column: (0,)}), MOST_EXAMPLES_TRIED):
         if distinguishes(x, one, other):
             return x
@@ -431,12 +383,12 @@ def distinguishes(x: object, one: Hypothesis, other: Hypothesis) -> bool:
 
 def _candidate_values(mentioned: Iterable[Plain]) -> list[Plain]:
     """Return the values mentioned, and one in every gap between them, numbers in text included."""
-    some = list(mentioned)
+    values = list(mentioned)
     # Rules on numbers differ somewhere between two of their cuts, or beyond the last.
-    numbers = sorted({number for v in some if (number := _finite(v)) is not None})
+    numbers = sorted({number for v in values if (number := _finite(v)) is not None})
     gaps = [_middle(low, high) for low, high in pairwise(numbers)]
     ends = [numbers[0] - 1, numbers[-1] + 1] if numbers else []
-    return [*some, *gaps, *ends, fresh_value(some)]
+    return [*values, *gaps, *ends, fresh_value(values)]
 
 
 def _finite(value: Plain) -> int | float | None:

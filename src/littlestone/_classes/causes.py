@@ -41,20 +41,8 @@ from littlestone._hypotheses.causes import (
     cause_from_key,
     causes_of,
 )
-from littlestone._hypotheses.cells import (
-    Kind,
-    Number,
-    float_not_below,
-    label,
-    number_of,
-    simplest,
-)
-from littlestone._hypotheses.rows import (
-    Column,
-    checked_column,
-    checked_columns,
-    value_of,
-)
+from littlestone._hypotheses.cells import Kind, Number, float_not_below, label, number_of, simplest
+from littlestone._hypotheses.rows import Column, checked_column, checked_columns, value_of
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Plain, canonical, encode, key_of, plain
 from littlestone.errors import BadClass, BadExample, TooLarge
@@ -284,13 +272,13 @@ class Causes(HypothesisClass):
         # Without `normal` and `values` where there are none: plans in stores keep this text.
         outcomes = f", normal={self.normal!r}" if self.normal else ""
         sizes = f"width={self.width!r}, limit={self.limit!r}"
-        parts = (f"{name!r}: {len(some)} values" for name, some in self.values.items())
+        parts = (f"{name!r}: {len(values)} values" for name, values in self.values.items())
         declared = f", values={{{', '.join(parts)}; {self._digest}}}" if self.values else ""
         return f"{type(self).__name__}(columns={self.columns!r}, {sizes}{outcomes}{declared})"
 
     @cached_property
     def _digest(self) -> str:
-        keys = (encode((name, *some)) for name, some in self.values.items())
+        keys = (encode((name, *values)) for name, values in self.values.items())
         return sha256(b"".join(keys)).hexdigest()[:16]
 
     def __hash__(self) -> int:
@@ -449,7 +437,7 @@ class Causes(HypothesisClass):
         if positive:
             lists |= {row - refuted}
         else:
-            lists = frozenset(some - row for some in lists)
+            lists = frozenset(patterns - row for patterns in lists)
             claimed, refuted = claimed - row, refuted | row
         if frozenset() in lists or len(lists) > self.limit:
             return INCONSISTENT
@@ -473,8 +461,8 @@ class Causes(HypothesisClass):
 
     @property
     def reads(self) -> Mapping[Column, Kind]:
-        found: Mapping[Column, Kind] = self.__dict__["_reads"]
-        return found
+        kinds: Mapping[Column, Kind] = self.__dict__["_reads"]
+        return kinds
 
     def __contains__(self, rule: object) -> bool:
         try:
@@ -571,11 +559,11 @@ class Causes(HypothesisClass):
     @property
     def _levels_of_one(self) -> int:
         ranges = len(self._ranges)
-        left = (
+        shorter = (
             [*(max(0, count - j) for count in self._counts[:ranges]), *self._counts[ranges:]]
             for j in range(1 + max(self._counts))
         )
-        return min(j + 1 + _depth(counts, self.width) for j, counts in enumerate(left))
+        return min(j + 1 + _depth(counts, self.width) for j, counts in enumerate(shorter))
 
     def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         depth = self.dimension
@@ -647,11 +635,13 @@ def _declared(
     """Return declared values in their canonical form, each once, in the order of the columns."""
     if not isinstance(values, Mapping):
         raise BadClass(f"values are given for columns, as a dict: {values!r} is not one", "values")
-    for name, some in values.items():
+    for name, listed in values.items():
         if not isinstance(name, str) or name not in columns:
             raise BadClass(f"values of {name!r}: it is no column of text of the class", "values")
-        if isinstance(some, str) or not isinstance(some, Sequence) or not some:
-            raise BadClass(f"values of {name!r} are a list of at least one, not {some!r}", "values")
+        if isinstance(listed, str) or not isinstance(listed, Sequence) or not listed:
+            raise BadClass(
+                f"values of {name!r} are a list of at least one, not {listed!r}", "values"
+            )
     return {
         name: tuple(dict.fromkeys(map(canonical, values[name])))
         for name in columns
@@ -696,13 +686,13 @@ def _below(edge: Number) -> Number | None:
 
 def _cell_at(count: int, j: int, level: int | None) -> int:
     """Return a cell in the `level` widest ranges of the j-th row of fresh values, and no others."""
-    own = max(0, count - j)
-    start = 1 << (own - 1) if j and own else 0
-    if level is None or level >= own:
+    ranges = max(0, count - j)
+    start = 1 << (ranges - 1) if j and ranges else 0
+    if level is None or level >= ranges:
         return start
     if level == 0 and j:
         return 0
-    return start + (1 << (own - level - 1))
+    return start + (1 << (ranges - level - 1))
 
 
 def _depth(counts: Sequence[int], width: int, first: int = 0, empty: int = 0) -> int:

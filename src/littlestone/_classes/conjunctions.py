@@ -14,14 +14,7 @@ from typing import NamedTuple
 from littlestone._classes.base import INCONSISTENT, HypothesisClass, VersionSpace, reads_plain_rows
 from littlestone._hypotheses.cells import Kind, label, truth_of
 from littlestone._hypotheses.rows import Column, checked_columns, value_of
-from littlestone._hypotheses.rules import (
-    ALWAYS,
-    NEVER,
-    All,
-    Hypothesis,
-    Literal,
-    all_of,
-)
+from littlestone._hypotheses.rules import ALWAYS, NEVER, All, Hypothesis, Literal, all_of
 from littlestone._hypotheses.values import Plain
 from littlestone.errors import BadClass
 
@@ -77,13 +70,7 @@ class Conjunctions(HypothesisClass):
     def dimension(self) -> int:
         return len(self.columns) + self.negation
 
-    @property
-    def mistake_bound(self) -> int:
-        return self.dimension
-
-    @property
-    def most_releases(self) -> int:
-        return self.dimension
+    mistake_bound = most_releases = dimension
 
     def _literals(self) -> _Literals:
         return frozenset(product(self.columns, (True, False) if self.negation else (True,)))
@@ -137,7 +124,7 @@ class Conjunctions(HypothesisClass):
     def _only(self, one: Hypothesis, other: Hypothesis) -> dict[str, bool] | None:
         """Return a row that `one` accepts and `other` does not, or None."""
         # Every literal of `other` violated, unless `one` needs it.
-        violated = {name: not wanted for name, wanted in _literals_of(other)}
+        violated = {name: not truth for name, truth in _literals_of(other)}
         row = dict.fromkeys(self.columns, True) | violated | dict(_literals_of(one))
         return row if one(row) and not other(row) else None
 
@@ -148,9 +135,9 @@ class Conjunctions(HypothesisClass):
 
     def hypotheses(self) -> Iterator[Hypothesis]:
         yield NEVER
-        for wanted in product((None, True, False) if self.negation else (None, True),
+        for values in product((None, True, False) if self.negation else (None, True),
                               repeat=len(self.columns)):  # fmt: skip
-            pairs = zip(self.columns, wanted, strict=True)
+            pairs = zip(self.columns, values, strict=True)
             yield all_of((name, truth) for name, truth in pairs if truth is not None)
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
@@ -163,7 +150,7 @@ class Conjunctions(HypothesisClass):
         corners: list[frozenset[str]] = [frozenset()]
         if self.negation:
             corners += [frozenset([name]) for name in self.columns]
-        near = {corner ^ {name} for corner in corners for name in self.columns} | set(corners)
+        rows = {corner ^ {name} for corner in corners for name in self.columns} | set(corners)
         consistent = {
             frozenset((name, name not in corner) for name in chosen)
             for corner in corners
@@ -172,7 +159,7 @@ class Conjunctions(HypothesisClass):
         }
         points: list[object] = [
             {name: name not in falses for name in self.columns}
-            for falses in sorted(near, key=sorted)
+            for falses in sorted(rows, key=sorted)
         ]
         return [NEVER, *map(all_of, sorted(consistent, key=sorted))], points
 

@@ -199,11 +199,11 @@ class Shattering:
         # Two hypotheses shatter depth 1, and depth k takes 2^k of them.
         low, high = self._bounds.get(space, (1, size.bit_length() - 1))
         if low < depth <= high:
-            found = any(
+            shattered = any(
                 self.at_least(smaller, depth - 1) and self.at_least(larger, depth - 1)
                 for smaller, larger, _ in self._roots(space, depth)
             )
-            low, high = (depth, high) if found else (low, depth - 1)
+            low, high = (depth, high) if shattered else (low, depth - 1)
             self._bounds[space] = (low, high)
         return depth <= low
 

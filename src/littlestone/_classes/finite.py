@@ -141,8 +141,8 @@ class FiniteClass(HypothesisClass):
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         ones = self.table.ones[self._index(value_of(x, self.column))]
         # `or 0`: an inconsistent state has no rows left, and stays so.
-        left = (state.content or 0) & (ones if label(y) else ~ones)
-        return VersionSpace(left) if left else INCONSISTENT
+        rows = (state.content or 0) & (ones if label(y) else ~ones)
+        return VersionSpace(rows) if rows else INCONSISTENT
 
     def _index(self, value: object) -> int:
         if self.grid is not None:
@@ -210,20 +210,20 @@ def _checked_rows(rows: Iterable[Sequence[int] | Mask]) -> tuple[tuple[bool, ...
     """Return the rows as truth values: at least one, all of one length, no two equal."""
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise BadClass(f"the table is a list of rows: {rows!r} is not one")
-    found: dict[tuple[bool, ...], int] = {}
+    numbers: dict[tuple[bool, ...], int] = {}
     for number, row in enumerate(rows):
         checked_row = _checked_row(row, number)
-        width = len(next(iter(found), checked_row))
+        width = len(next(iter(numbers), checked_row))
         if len(checked_row) != width:
             raise BadClass(f"row {number} has {len(checked_row)} labels and row 0 has {width}")
-        if checked_row in found:
-            raise BadClass(f"row {number} is the same hypothesis as row {found[checked_row]}")
-        found[checked_row] = number
+        if checked_row in numbers:
+            raise BadClass(f"row {number} is the same hypothesis as row {numbers[checked_row]}")
+        numbers[checked_row] = number
         # In the loop, so that an endless iterable is refused too.
-        refuse_absurd(len(found), width)
-    if not found or () in found:
+        refuse_absurd(len(numbers), width)
+    if not numbers or () in numbers:
         raise BadClass("the table is empty: it needs at least one row and one point")
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _checked_row(row: Sequence[int] | Mask, number: int) -> tuple[bool, ...]:

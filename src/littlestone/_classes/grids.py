@@ -109,9 +109,9 @@ class Edges:
         return len(self.cuts) + 1
 
     def __getitem__(self, index: int) -> Number:
-        at = index if index >= 0 else index + self.count
+        place = index if index >= 0 else index + self.count
         # The first bin is open below: any number under the first cut stands for it.
-        return self.cuts[at - 1] if at else simplest(self.cuts[0] - 1)
+        return self.cuts[place - 1] if place else simplest(self.cuts[0] - 1)
 
     def place(self, value: object) -> int:
         """Return the index of the bin in which a number lies."""
@@ -196,8 +196,8 @@ def subtree(index: int, size: int) -> tuple[int, int]:
 
 def _subtrees(index: int, size: int) -> list[tuple[int, int]]:
     """Return the subtrees that hold a node, from the largest to its own."""
-    found, start, end = [(0, size - 1)], 0, size - 1
+    subtrees, start, end = [(0, size - 1)], 0, size - 1
     while (middle := start + (end - start + 1) // 2) != index:
         start, end = (start, middle - 1) if index < middle else (middle + 1, end)
-        found.append((start, end))
-    return found
+        subtrees.append((start, end))
+    return subtrees

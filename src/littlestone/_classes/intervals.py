@@ -119,31 +119,31 @@ class Intervals(OnGrid, HypothesisClass):
     def _after(self, before: _Published, rule: Hypothesis) -> _Published:
         """Return what the published rules say, one rule later."""
         size = self.grid.count
-        found: _Published = self.start().content.published
+        after: _Published = self.start().content.published
         if rule == NEVER:
             # An interval makes way for `never` only where its first point is before the target's.
             if before.first is not None and before.first < before.high:
                 return before._replace(first=None, low=before.first + 1, last_high=size - 1)
-            return before if before.first is None else found
+            return before if before.first is None else after
         first, end = self.ends(rule)
         if before.first is not None and first > before.first:
             # `last_high` was for targets that begin at or before the first point published then.
             before = before._replace(low=before.first + 1, last_high=size - 1)
-        for known in (before, found):
+        for earlier in (before, after):
             # The ends are the shallowest that fit some learner's examples, so the target's are
             # below them; and its last point is not before a positive label at or after `first`.
             (low, high), (last_low, last_high) = subtree(first, size), subtree(end, size)
-            found = _Published(
+            after = _Published(
                 first,
-                max(known.low, low),
-                min(known.high, high),
-                max(known.last_low, last_low, first),
-                min(known.last_high, last_high),
+                max(earlier.low, low),
+                min(earlier.high, high),
+                max(earlier.last_low, last_low, first),
+                min(earlier.last_high, last_high),
             )
             # Otherwise no rule fits the stream: what came before the published rule is forgotten.
-            if found.low <= first <= found.high and found.last_low <= end <= found.last_high:
+            if after.low <= first <= after.high and after.last_low <= end <= after.last_high:
                 break
-        return found
+        return after
 
     def ends(self, rule: Hypothesis) -> tuple[int, int]:
         """Return the indices of the first and the last positive point of a rule but `never`."""
@@ -156,8 +156,8 @@ class Intervals(OnGrid, HypothesisClass):
         index, positive = self.grid.place(value_of(x, self.column)), label(y)
         if state == INCONSISTENT:
             return INCONSISTENT
-        found = _narrowed(state.content, index, positive)
-        return INCONSISTENT if found is None else VersionSpace(found)
+        space = _narrowed(state.content, index, positive)
+        return INCONSISTENT if space is None else VersionSpace(space)
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         if state == INCONSISTENT:

@@ -17,11 +17,7 @@ from littlestone._classes.base import (
     reads_plain_rows,
 )
 from littlestone._hypotheses.cells import Kind, label
-from littlestone._hypotheses.rows import (
-    Column,
-    checked_columns,
-    value_of,
-)
+from littlestone._hypotheses.rows import Column, checked_columns, value_of
 from littlestone._hypotheses.rules import NEVER, AtLeast, Hypothesis, OneOf, Pair, at_least, one_of
 from littlestone._hypotheses.values import decode, encode, key_of
 from littlestone.errors import BadClass
@@ -111,10 +107,10 @@ class Rules(HypothesisClass):
             return VersionSpace(_VersionSpace(refuted=refuted | set(row.values()), order=order))
         if candidates is None:
             # The first positive row names all candidates, less what a claim has refuted.
-            left = tuple(row[name] for name in order if name in row and row[name] not in refuted)
+            pairs = tuple(row[name] for name in order if name in row and row[name] not in refuted)
         else:
-            left = tuple(pair for pair in candidates if (row.get(pair[0]) == pair) == positive)
-        return VersionSpace(_VersionSpace(left, order=order)) if left else INCONSISTENT
+            pairs = tuple(pair for pair in candidates if (row.get(pair[0]) == pair) == positive)
+        return VersionSpace(_VersionSpace(pairs, order=order)) if pairs else INCONSISTENT
 
     def _pairs(self, x: object) -> dict[str, _KeyedPair]:
         """Return the pairs of a row that may be a rule, by column."""

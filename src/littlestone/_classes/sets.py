@@ -18,12 +18,7 @@ from littlestone._classes.base import (
     reads_plain_rows,
 )
 from littlestone._hypotheses.cells import Kind, label
-from littlestone._hypotheses.rows import (
-    Column,
-    checked_column,
-    example,
-    value_of,
-)
+from littlestone._hypotheses.rows import Column, checked_column, example, value_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis, OneOf, one_of
 from littlestone._hypotheses.values import decode, encode, key_of, plain
 from littlestone.errors import BadClass
@@ -82,13 +77,7 @@ class Sets(HypothesisClass):
     def dimension(self) -> int:
         return self.k
 
-    @property
-    def mistake_bound(self) -> int:
-        return self.k
-
-    @property
-    def most_releases(self) -> int:
-        return self.k
+    mistake_bound = most_releases = dimension
 
     def start(self) -> VersionSpace:
         return VersionSpace(_VersionSpace())
@@ -99,30 +88,31 @@ class Sets(HypothesisClass):
         return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
-        key = key_of(value_of(x, self.column))
-        if state == INCONSISTENT:
+        key, positive_row = key_of(value_of(x, self.column)), label(y)
+        if state.content is None:
             return INCONSISTENT
         positive, claimed, refuted = state.content
-        if label(y):
-            return self._limited(_VersionSpace(positive | {key}, claimed - {key}, refuted))
         # The same value with both labels: no rule fits.
-        if key in positive:
+        if key in (refuted if positive_row else positive):
             return INCONSISTENT
-        return VersionSpace(_VersionSpace(positive, claimed - {key}, refuted | {key}))
-
-    def _limited(self, space: _VersionSpace) -> VersionSpace:
-        """Return the state with at most k positives and claims."""
-        if space.positive & space.refuted or len(space.positive) > self.k:
+        claimed -= {key}
+        if not positive_row:
+            return VersionSpace(_VersionSpace(positive, claimed, refuted | {key}))
+        positive |= {key}
+        room = self.k - len(positive)
+        if room < 0:
             return INCONSISTENT
         # By key, not by order of arrival: copies with the same mistakes must stay equal.
-        first = sorted(space.claimed)[: self.k - len(space.positive)]
-        return VersionSpace(space._replace(claimed=frozenset(first)))
+        first = frozenset(sorted(claimed)[:room]) if len(claimed) > room else claimed
+        return VersionSpace(_VersionSpace(positive, first, refuted))
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
-        if state == INCONSISTENT:
+        if state.content is None:
             return None
         space: _VersionSpace = state.content
-        return one_of(map(decode, space.positive | space.claimed), self.column)
+        # What `one_of` returns: these are keys of canonical values.
+        values = tuple(map(decode, sorted(space.positive | space.claimed)))
+        return OneOf(values, self.column) if values else NEVER
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
         return distinguishing_example(one, other, self.column)

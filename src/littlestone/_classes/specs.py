@@ -177,15 +177,15 @@ def parse_spec(
     """Return the class that a specification describes; of causes, with normal labels and values."""
     name, _, rest = spec.partition(":")
     if negative or values is not None:
-        found = parse_spec(spec)
-        if not isinstance(found, Causes):
+        causes = parse_spec(spec)
+        if not isinstance(causes, Causes):
             sentence = "--values is for causes:COLUMN,...: leave it out here"
             if negative:
                 sentence = "--negative is for causes:COLUMN,...: use --positive VALUE here"
             raise BadSpec(spec, 0, len(name), sentence)
         more = {} if values is None else read_values(values)
         try:
-            return replace(found, normal=tuple(negative), values={**found.values, **more})
+            return replace(causes, normal=tuple(negative), values={**causes.values, **more})
         except BadClass as error:
             raise BadClass(f"{values}: {error}" if more else str(error)) from None
     if name == "table":
@@ -193,10 +193,12 @@ def parse_spec(
             raise BadSpec(spec, len(spec), len(spec), "expected table:FILE.csv")
         return read_table(rest)
     if name not in _GRAMMAR:
-        known = ", ".join([*_GRAMMAR, "table"])
+        families = ", ".join([*_GRAMMAR, "table"])
         # People write the columns alone: they mean the class of causes.
         usage = "" if rest or not name else f". For a column, write causes:{name}"
-        raise BadSpec(spec, 0, len(name), f"unknown family {name!r}: it is one of {known}{usage}")
+        raise BadSpec(
+            spec, 0, len(name), f"unknown family {name!r}: it is one of {families}{usage}"
+        )
     return _build(spec, _GRAMMAR[name])
 
 
@@ -310,7 +312,7 @@ def _column_name(spec: str, part: _Part) -> str:
 def _split(text: str, mark: str, offset: int) -> list[_Part]:
     """Return the pieces between marks that no backslash precedes."""
     # Escapes are matched first: a mark after a backslash is never found alone.
-    ends = [found.start() for found in re.finditer(rf"\\.|{mark}", text) if found[0] == mark]
+    ends = [match.start() for match in re.finditer(rf"\\.|{mark}", text) if match[0] == mark]
     starts = [0, *(end + 1 for end in ends)]
     return [
         _Part(text[start:end], offset + start, offset + end)

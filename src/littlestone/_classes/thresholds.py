@@ -49,13 +49,7 @@ class Cuts(OnPoints, HypothesisClass):
         # better.
         return self.size.bit_length() - 1
 
-    @property
-    def mistake_bound(self) -> int:
-        return self.dimension
-
-    @property
-    def most_releases(self) -> int:
-        return self.dimension
+    mistake_bound = most_releases = dimension
 
     def start(self) -> VersionSpace:
         return VersionSpace(_Search(0, self.size - 1))

@@ -175,8 +175,8 @@ class Union(HypothesisClass):
         return next((rule for rule in rules if rule is not None), None)
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:
-        found = (member.disagreement(one, other) for member in self.members)
-        x = next((x for x in found if distinguishes(x, one, other)), None)
+        examples = (member.disagreement(one, other) for member in self.members)
+        x = next((x for x in examples if distinguishes(x, one, other)), None)
         return self.filled(distinguishing_example(one, other) if x is None else x)
 
     def filled(self, x: object) -> object:
@@ -227,9 +227,9 @@ class Union(HypothesisClass):
         # By canonical bytes: 1 and True are different values.
         merged: dict[Column, dict[bytes, Plain]] = {}
         for member in self.members:
-            for column, some in member.domain().items():
-                merged.setdefault(column, {}).update((encode(value), value) for value in some)
-        return {column: tuple(some.values()) for column, some in merged.items()}
+            for column, values in member.domain().items():
+                merged.setdefault(column, {}).update((encode(value), value) for value in values)
+        return {column: tuple(values.values()) for column, values in merged.items()}
 
     def finite_core(self) -> tuple[list[Hypothesis], list[object]]:
         sizes = [member.size for member in self.members]

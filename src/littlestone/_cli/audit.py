@@ -1,6 +1,5 @@
 """Run `littlestone audit`: enumerate the plan, and run a learner on neighbouring streams."""
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,23 +25,19 @@ from littlestone._audit.audit import (
 )
 from littlestone._audit.enumeration import Finding
 from littlestone._audit.gates import Enumeration, enumerated
-from littlestone._audit.neighbours import (
-    for_causes,
-    for_experts,
-    for_forests,
-    with_a_null_round,
-)
+from littlestone._audit.neighbours import for_causes, for_experts, for_forests, with_a_null_round
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.terminal import draws, plain_console, plain_table
+from littlestone._cli.terminal import draws, plain_console, plain_table, print_json
 from littlestone._data.readers import open_rows
 from littlestone._hypotheses.rows import row_of
+from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.experts import ExpertsPlan
 from littlestone._learners.plan import Plan
 from littlestone._learners.registry import LEARNERS, check_name
 from littlestone._privacy.parameters import BadParameter
-from littlestone._report.report import refuse_file, write_private
+from littlestone._report.report import refuse_file, write_private_json
 from littlestone._store.request import LearnRequest, choose_learner
 
 CONFIDENCE = 0.95
@@ -92,7 +87,7 @@ def audit(
     rows = None if file is None else read_audit_rows(file, cls, label)
     try:
         with progress(Console(stderr=True)) as watch:
-            found = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
+            result = run_audit(subjects, runs=runs, rows=rows, workers=workers, watch=watch)
     # Overflow in exp(epsilon) is the range of floats, and no fault of the plan.
     except ArithmeticError as error:
         raise BadParameter(
@@ -101,18 +96,16 @@ def audit(
             "audit at 1"
         ) from None
     if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        print_json(result.to_json())
     else:
-        print_computed(plain_console(), found)
-    if task.private_json is not None:
-        text = json.dumps(found.runs_to_json(), ensure_ascii=False) + "\n"
-        write_private(task.private_json, text)
+        print_computed(plain_console(), result)
+    write_private_json(task.private_json, result.runs_to_json())
     # What the runs show on made-up streams is in the JSON already.
-    if found.audits and (found.private or not as_json):
+    if result.audits and (result.private or not as_json):
         sys.stdout.flush()
-        print_runs(plain_console(stderr=found.private), found)
+        print_runs(plain_console(stderr=result.private), result)
     # For scripts: a refuted claim is a failure.
-    if not found.kept:
+    if not result.kept:
         raise typer.Exit(1)
 
 
@@ -207,6 +200,11 @@ def run_audit(
 def _pairs(subject: AuditTarget, rows: list[Row] | None) -> list[Neighbours]:
     """Neighbours made for a subject, or made from a person's own rows."""
     cls, plan, seed = subject.cls, subject.plan, subject.seed
+    if isinstance(plan, CausesPlan) and not plan.watches:
+        raise BadParameter(
+            "whole learners of users' causes, and of finished tables, are not run: no neighbours are "
+            "known on which a leak would show. Take --runs 0, which computes the laws of their draws"
+        )
     if rows is not None:
         pairs = [with_a_null_round(subject().releases[0].rule, rows, subject.every)]
     elif isinstance(plan, Plan):

@@ -1,24 +1,15 @@
 """Run `littlestone budget`: create, show, explain and draw from the budgets of data sets."""
 
-import json
-import warnings
 from pathlib import Path
 from typing import Any
 
-import typer
 from rich.console import Console
 
-from littlestone._cli.terminal import plain_console, plain_table, wide_console
+from littlestone._cli.terminal import noting, plain_console, plain_table, print_json, wide_console
 from littlestone._privacy.accounting import Cost, Unit
 from littlestone._privacy.parameters import float_above
 from littlestone._report.causes import bar
-from littlestone._store.budgets import (
-    BadBudget,
-    BudgetFile,
-    BudgetState,
-    cost_text,
-    read_budgets,
-)
+from littlestone._store.budgets import BadBudget, BudgetFile, BudgetState, cost_text, read_budgets
 
 
 def create_budget(
@@ -26,21 +17,20 @@ def create_budget(
 ) -> None:
     """Create the budget of a data set, and the file if there is none."""
     unit: Unit = "user" if per_user else "event"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with noting() as caught:
         made = BudgetFile.create(file, dataset, epsilon=epsilon, delta=delta, unit=unit)
     console = plain_console()
     console.print(f"{dataset}: {cost_text(made.read().total)}, per {unit}, nothing drawn")
     console.print(f"  draw from it with `learn ... --budget {file} --dataset {dataset}`")
-    for warning in caught:
-        console.print(f"  {warning.message}")
+    for note in caught:
+        console.print(f"  {note}")
 
 
 def show_budgets(file: Path, dataset: str | None, as_json: bool) -> None:
     """Show what each data set has left."""
     states = _states(file, dataset)
     if as_json:
-        typer.echo(json.dumps([_to_json(state) for state in states], ensure_ascii=False))
+        print_json([_to_json(state) for state in states])
         return
     console = plain_console()
     table = plain_table("data set", "per", "epsilon left", "", "delta left", "runs")
@@ -62,8 +52,7 @@ def explain_budgets(file: Path, dataset: str | None, as_json: bool) -> None:
     """Explain who drew what and when, and what could still be run."""
     states = _states(file, dataset)
     if as_json:
-        found = [_to_json(state) | _details(state) for state in states]
-        typer.echo(json.dumps(found, ensure_ascii=False))
+        print_json([_to_json(state) | _details(state) for state in states])
         return
     for state in states:
         _explain(plain_console(), state)
@@ -151,4 +140,5 @@ def _explain(console: Console, state: BudgetState) -> None:
     for runs, each in rows:
         table.add_row(f"{runs:,}", cost_text(each))
     wide_console(console).print(table)
-    console.print(f"\nWhat may be quoted: {state.guarantee}, for all runs together")
+    console.print(f"\nWhat may be quoted, for all runs together: {state.guarantee}")
+    console.print("Both numbers are rounded up to five digits, so they understate nothing.")

@@ -1,24 +1,17 @@
 """Run `littlestone compare`: play learners on made-up streams that know the truth, as a table."""
 
-import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
-import typer
 from rich.console import JustifyMethod
 from rich.table import Table
 
 from littlestone._classes.specs import parse_spec
 from littlestone._cli.options import read_min_rate
-from littlestone._cli.terminal import plain_console, say, wide_console
+from littlestone._cli.terminal import noting, plain_console, print_json, say, wide_console
 from littlestone._display import short_number
-from littlestone._learners.plan_table import (
-    checked_change_cost,
-    planned_delta,
-    planned_epsilon,
-)
+from littlestone._learners.plan_table import checked_change_cost, planned_delta, planned_epsilon
 from littlestone._learners.rate_to_beat import FOLLOW, Baseline
 from littlestone._learners.registry import AUTO, LEARNERS, Terms, check_name, learner_names
 from littlestone._privacy.parameters import BadParameter
@@ -83,16 +76,14 @@ def compare(
         min_rate=rate,
         baseline=baseline,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with noting() as caught:
         lines = [
             play_line(stream, name, replace(terms, horizon=n, epsilon=each), seeds, noise)
             for stream, n, each, name in product(opponents, lengths, budgets, players)
         ]
-    notes = list(dict.fromkeys(str(warning.message) for warning in caught))
+    notes = list(dict.fromkeys(caught))
     if as_json:
-        data = {"class": spec, "notes": notes, "lines": [line.to_json() for line in lines]}
-        typer.echo(json.dumps(data, ensure_ascii=False))
+        print_json({"class": spec, "notes": notes, "lines": [line.to_json() for line in lines]})
         return
     print_lines(f"{spec}, delta {delta:g}, {seeds} seed{'s' * (seeds != 1)}", lines)
     for note in [EXCESS, *(f"note: {note}" for note in notes)]:
@@ -123,16 +114,16 @@ def cells_of(line: Line) -> list[str]:
     start = [line.stream, f"{line.rounds:,}", f"{line.epsilon:g}", line.learner]
     if line.error:
         return [*start, "cannot", *[""] * (len(COLUMNS) - len(start) - 1)]
-    said = line.to_json()
-    counts = ["" if said[name] is None else f"{said[name]:,.0f}" for name in ("missed", "alarms")]
+    data = line.to_json()
+    counts = ["" if data[name] is None else f"{data[name]:,.0f}" for name in ("missed", "alarms")]
     return [
         *start,
-        f"{said['median']:,.4g}" if said["median"] < 10_000 else f"{said['median']:,.0f}",
-        f"{said['worst']:,.0f}",
+        f"{data['median']:,.4g}" if data["median"] < 10_000 else f"{data['median']:,.0f}",
+        f"{data['worst']:,.0f}",
         *counts,
-        "unknown" if said["excess"] is None else f"{said['excess']:,.0f}",
-        f"{said['releases']:,.4g}",
-        short_number(round(float(f"{said['per_second']:.2g}"))),
+        "unknown" if data["excess"] is None else f"{data['excess']:,.0f}",
+        f"{data['releases']:,.4g}",
+        short_number(round(float(f"{data['per_second']:.2g}"))),
     ]
 
 

@@ -5,13 +5,7 @@ from pathlib import Path
 from rich.console import Console
 
 from littlestone._cli.options import read_min_rate
-from littlestone._cli.terminal import (
-    plain_console,
-    print_private,
-    print_result,
-    progress_bar,
-    say,
-)
+from littlestone._cli.terminal import plain_console, print_private, print_result, progress_bar, say
 from littlestone._learners.plan_table import USUAL_DELTA
 from littlestone._store.request import LearnRequest
 

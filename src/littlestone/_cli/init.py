@@ -3,7 +3,6 @@
 Values are read of one file only: `--sample`, which the person declares public.
 """
 
-import json
 import math
 import re
 import shlex
@@ -16,9 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import typer
 
-from littlestone._cli.terminal import plain_console
+from littlestone._cli.terminal import plain_console, print_json
 from littlestone._data.readers import PAIRS, Header, read_header, read_sample
 from littlestone._hypotheses.cells import float_of, is_missing, passes, simplest
 from littlestone._hypotheses.cells import label as truth
@@ -135,6 +133,13 @@ class Proposal:
     left_out: dict[str, str] = field(default_factory=dict)
     users: list[str] = field(default_factory=list)
     scores: list[str] = field(default_factory=list)
+    # Columns that are called as times are: then the rows are likely to be in an order.
+    times: list[str] = field(default_factory=list)
+
+    @property
+    def table(self) -> bool:
+        """Return whether the file is taken for a finished table, whose order means nothing."""
+        return self.horizon is None and not self.times
 
     @property
     def rounds(self) -> int | None:
@@ -158,12 +163,14 @@ class Proposal:
         words += ["--label", self.label or "LABEL", *self.positive]
         words += ["--epsilon", str(EPSILON), "--delta", self.delta]
         words += [] if self.horizon is None else ["--horizon", str(self.horizon)]
+        words += ["--table"] if self.table else []
         return [*words, "--out", "releases.jsonl", "--report", "report.html"]
 
     def plan(self) -> list[str]:
         """Return a command that forecasts how long a cause takes."""
         horizon = str(self.rounds or "ROWS")
         words = ["littlestone", "plan", self.spec, "--horizon", horizon, "--delta", self.delta]
+        words += ["--table"] if self.table else []
         return [*words, "--rate", "0.3", "--share", "0.05", "--base", "0.01"]
 
     def reasons(self) -> Iterator[tuple[str, str]]:
@@ -197,18 +204,29 @@ class Proposal:
             + ("." if self.rounds else ": enough for a million rows, and learn says if it is not."),
         )
         rows = "all" if self.rows is None else f"the {self.rows:,}"
-        yield (
-            "--horizon",
-            f"left out: {rows} rows of the file. If more will come, say how many in all, and keep "
-            "the learner with --db run.db."
-            if self.horizon is None
-            else "as you said. Keep the learner with --db run.db, and it goes on with later rows.",
-        )
+        if self.table:
+            yield (
+                "--table",
+                "no column is called as a time is, so the order of the rows seems to mean nothing: "
+                "the table is learned whole. If the rows came one after the other, and causes may "
+                "come and go, leave it out.",
+            )
+        else:
+            yield (
+                "--horizon",
+                f"left out: {rows} rows of the file. If more will come, say how many in all, and "
+                "keep the learner with --db run.db. If the order of the rows means nothing, add "
+                "--table instead."
+                if self.horizon is None
+                else "as you said. Keep the learner with --db run.db, and it goes on with later "
+                "rows.",
+            )
         for column in self.users[:1]:
+            cap = "" if self.table else " with --cap 1"
             yield (
                 f"--user {shlex.quote(column)}",
-                "not used: one row is protected. If a person has several rows, add it with --cap "
-                "5: then up to 5 rows of a person count, and all of them are protected together.",
+                "not used: one row is protected. If a person has several rows, add it"
+                f"{cap}: then all rows of a person are protected together.",
             )
         for column in self.scores[:1]:
             yield (
@@ -218,22 +236,22 @@ class Proposal:
             )
 
     def _why_label(self) -> str:
-        said = f"`littlestone init {shlex.quote(self.file)} --label COLUMN`"
+        command = f"`littlestone init {shlex.quote(self.file)} --label COLUMN`"
         if self.label is None:
             words = (
                 "no name looks like that of a label: say which column it is, "
-                f"{said}, and it is left out of --class."
+                f"{command}, and it is left out of --class."
             )
         elif self.rank is None:
             words = "as you said."
         elif self.rank < _BY_PLACE:
             words = "by its name."
         elif self.rank < _LAST:
-            words = f"unsure: other columns have such names, too. If it is another one: {said}."
+            words = f"unsure: other columns have such names, too. If it is another one: {command}."
         else:
             words = (
                 "unsure: no name looks like that of a label, and the last column often is one. If "
-                f"it is another one: {said}."
+                f"it is another one: {command}."
             )
         if self.other_labels:
             words += f" It may also be {' or '.join(map(repr, self.other_labels[:3]))}."
@@ -280,44 +298,39 @@ def init(
     """Propose a command for a file, with the reason for each choice."""
     if horizon is not None and horizon < 1:
         raise BadParameter(f"--horizon is the number of rounds, at least 1: not {horizon}")
-    header = read_header(file, format_, delimiter, encoding)
-    seen = {} if sample is None else _read_sample(sample, file, format_, delimiter, encoding)
-    found = propose(file, header, horizon, label, seen)
-    said = {"--format": format_, "--delimiter": delimiter, "--encoding": encoding}
-    found.options = [word for name, text in said.items() if text for word in (name, text)]
+    how = format_, delimiter, encoding
+    header = read_header(file, *how)
+    if sample is not None and realpath(sample) == realpath(file):
+        raise BadParameter(
+            f"--sample {sample} is the file itself. A sample may be published: take another file, "
+            "such as made-up rows or an old table that is public already"
+        )
+    seen = {} if sample is None else read_sample(sample, *how)
+    proposal = propose(file, header, horizon, label, seen)
+    options = zip(("--format", "--delimiter", "--encoding"), how, strict=True)
+    proposal.options = [word for name, text in options if text for word in (name, text)]
     if as_json:
-        typer.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        print_json(proposal.to_json())
         return
     console = plain_console()
     looked = "No value was looked at: nothing below depends on one."
     if sample is not None:
         looked = f"And values of {sample}, which you declared public: what follows may show them."
-    console.print(f"Read of {file}: {found.read}. {looked}\n")
-    console.print(_command_line(found.command()))
+    console.print(f"Read of {file}: {proposal.read}. {looked}\n")
+    console.print(_command_line(proposal.command()))
     console.print(
         "\nBecause (decide before you look at the data; what is chosen afterwards is outside the "
         "guarantee):"
     )
-    for part, why in found.reasons():
+    for part, why in proposal.reasons():
         console.print(_explained(part, why))
-    if found.left_out:
+    if proposal.left_out:
         console.print("\nColumns left out:")
-        for name, why in found.left_out.items():
+        for name, why in proposal.left_out.items():
             console.print(_explained(name or "(no name)", f"{why}."))
-    rows = "" if found.rounds else " (write the number of rows in place of ROWS)"
+    rows = "" if proposal.rounds else " (write the number of rows in place of ROWS)"
     console.print(f"\nHow soon it would find a cause that is positive 30 % of the time{rows}:\n")
-    console.print(_command_line(found.plan()))
-
-
-def _read_sample(
-    sample: str, file: str, form: str | None, delimiter: str | None, encoding: str | None
-) -> dict[str, Column]:
-    if realpath(sample) == realpath(file):
-        raise BadParameter(
-            f"--sample {sample} is the file itself. A sample may be published: take another file, "
-            "such as made-up rows or an old table that is public already"
-        )
-    return read_sample(sample, form, delimiter, encoding)
+    console.print(_command_line(proposal.plan()))
 
 
 def propose(
@@ -336,9 +349,9 @@ def propose(
     elif header.names.count(label) == 1:
         proposal.label = label
     else:
-        there = "is there twice" if label in header.names else "is not there"
+        problem = "is there twice" if label in header.names else "is not there"
         listed = ", ".join(map(repr, header.names))
-        raise BadParameter(f"{file}: --label {label!r} {there}: the columns are {listed}")
+        raise BadParameter(f"{file}: --label {label!r} {problem}: the columns are {listed}")
     if proposal.label is not None and proposal.label in sample:
         proposal.positive = _positive_option(sample[proposal.label])
     types = header.types or {}
@@ -361,6 +374,8 @@ def propose(
             proposal.columns.append(name)
         else:
             proposal.left_out[name] = why
+            if why.startswith(_A_TIME):
+                proposal.times.append(name)
         if _is_user(name):
             proposal.users.append(name)
         if _words(name) & _SCORES:
@@ -460,6 +475,9 @@ def _name_rank(name: str, at_end: bool) -> int | None:
     return None
 
 
+_A_TIME = "a time: the order of the rows is all that counts"
+
+
 def _why_left_out(name: str, header: Header, held: str | None = None) -> str | None:
     """Return why a column is no cause; None if it may be one."""
     words = _words(name)
@@ -471,12 +489,16 @@ def _why_left_out(name: str, header: Header, held: str | None = None) -> str | N
         return "it names a person: a cause would publish the name"
     timed = words & _TIMES and words <= _TIMES | _OF_A_TIME
     if held == "time" or timed or "at" in words:
-        return "a time: the order of the rows is all that counts"
+        return _A_TIME
     if held in (None, "whole number") and _ends_in_time(name):
         return (
-            "a time: the order of the rows is all that counts. If it is a duration, write "
+            f"{_A_TIME}. If it is a duration, write "
             f"{_escaped(name)}@10/20/50, with edges that you know beforehand"
         )
+    if words == {"month"} and any("year" in _words(other) for other in header.names):
+        return _A_TIME
+    if words == {"id"}:
+        return f"it numbers the rows. If it names persons instead: --user {shlex.quote(name)}"
     if words & _IDENTIFIERS and words <= _IDENTIFIERS | _OF_A_ROW:
         return "it numbers the rows"
     if words & _HASHES:
@@ -506,8 +528,8 @@ def _is_person(name: str) -> bool:
     words = _words(name)
     if "name" in words and words <= _NAMES_OF_PERSONS | {"name"}:
         return True
-    known = _PERSONS | _OF_PERSONS
-    return _is_user(name) or (bool(words & known) and words <= known | _OF_A_PERSON)
+    persons = _PERSONS | _OF_PERSONS
+    return _is_user(name) or (bool(words & persons) and words <= persons | _OF_A_PERSON)
 
 
 def _is_user(name: str) -> bool:
@@ -524,8 +546,12 @@ def _escaped(name: str) -> str:
 
 def _explained(part: str, why: str) -> str:
     """Return a line for a part of the command, with the reason beside it."""
-    indent = f"  {part:<19} "
-    return textwrap.fill(why, _WIDTH, initial_indent=indent, subsequent_indent=" " * 22)
+    head, indent = f"  {part:<19} ", " " * 22
+    if len(head) > len(indent):
+        return (
+            f"{head.rstrip()}\n{textwrap.indent(textwrap.fill(why, _WIDTH - len(indent)), indent)}"
+        )
+    return textwrap.fill(why, _WIDTH, initial_indent=head, subsequent_indent=indent)
 
 
 def _command_line(words: list[str]) -> str:
@@ -538,4 +564,4 @@ def _command_line(words: list[str]) -> str:
             line = "    " + quoted
         else:
             line = f"{line} {quoted}" if line else quoted
-    return " \\\n".join(f"  {one}" for one in [*lines, line])
+    return " \\\n".join(f"  {each}" for each in [*lines, line])

@@ -6,7 +6,6 @@ learned once, however often the run was killed, and a release is in the store be
 releases file.
 """
 
-import json
 import secrets
 import signal
 import sys
@@ -21,24 +20,22 @@ from threading import Event
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._cli.terminal import (
+    noting,
     plain_console,
+    print_json,
     print_private,
     print_result,
     progress_bar,
 )
 from littlestone._data.kafka import TopicRows, is_topic, read_settings
-from littlestone._data.readers import (
-    UNFINISHED,
-    RowReader,
-    is_parquet,
-    open_rows,
-)
-from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan
+from littlestone._data.readers import UNFINISHED, RowReader, is_parquet, open_rows
+from littlestone._data.rounds import LARGEST_BLOCK, BadStream, Rounds, RowSpan, join_rounds
 from littlestone._data.schema import literal_note
 from littlestone._learners.causes_plan import CausesPlan
 from littlestone._learners.dpsoa import DPSOA
@@ -54,6 +51,7 @@ from littlestone._report.report import (
     render_report,
     report_of,
     write_private,
+    write_private_json,
 )
 from littlestone._store.budgets import BudgetFile, charge_run, check_budget, stored_budget
 from littlestone._store.files import refuse_leftovers
@@ -87,10 +85,22 @@ PLANNED = (
     "learned. If more will come, begin another --db with --horizon N, all the rows you expect; what "
     "is learned twice spends twice"
 )
+NO_TIMES = (
+    "no time could be read in the column {column!r}, so pictures have rounds. Times are ISO 8601, "
+    "such as 2026-07-12T14:05:00Z, or seconds since 1970"
+)
+# The most rows of a table that are held in memory.
+MOST_TABLE_ROWS = 1 << 23
+SAMPLED = (
+    "a random sample of {sample:,} of the {rows:,} rows is learned and counted: more are not held in "
+    "memory. The guarantee covers every row"
+)
 WAITING = "{name}: {problem}. Waiting for the brokers; what was learned is safe"
 
 ProgressCallback = Callable[[RunResult], None]
 AnyRows = RowReader[Any] | TopicRows
+# What a request says of the rows of a file, whatever its format.
+ROWS = ("label", "user", "strict", "positive", "positive_if", "time")
 
 
 def learn(
@@ -129,7 +139,7 @@ def learn(
         typer.echo(_stopped(db), err=True)
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps({"public": outcome.public()}, ensure_ascii=False))
+        print_json({"public": outcome.public()})
     else:
         print_result(plain_console(), outcome)
     # Standard output and standard error may be one terminal: keep their order.
@@ -188,10 +198,7 @@ def _stop_on_signal(waits: bool) -> Iterator[Event]:
 
 
 def run(
-    task: LearnRequest,
-    watch: ProgressCallback,
-    db: Path | None = None,
-    stop: Event | None = None,
+    task: LearnRequest, watch: ProgressCallback, db: Path | None = None, stop: Event | None = None
 ) -> RunResult:
     """Learn the rows of a file or a topic."""
     stop, notes = stop or Event(), list[str]()
@@ -208,14 +215,18 @@ def run(
             refuse_begun(task.out)
         # Before the file is opened: whether there is enough left does not depend on a row.
         budget, cls = check_budget(task), task.cls
+    # A store knows that it is of a table, too: nothing is drawn for what it cannot have.
+    if task.table:
+        _refuse_beside_table(task)
     _refuse_unusable_files(task, db)
     # Everything that can be refused is refused before the store is taken over.
     engine, receivers = engine_for(task), destinations_of(task)
     with rows_of(task, cls, engine, stored=db is not None, stop=stop) as rows:
         if isinstance(rows, TopicRows) and known_topic(sources, rows) is None:
             notes += [note for note in [rows.check()] if note is not None]
-        with noting(notes):
+        with noting() as caught:
             begun = _begin(db, task, cls, rows, engine)
+        notes += caught
         with (
             begun,
             ReleasesFile(task.out, begun) as file,
@@ -259,12 +270,55 @@ def _begin(
         return open_store(path, engine=engine)
     chosen = choose_learner(task, horizon_of(task, rows), cls)
     if path is not None:
-        if task.horizon is None:
+        if task.horizon is None and not task.table:
             warnings.warn(PLANNED.format(path=path, rows=chosen.plan.horizon), stacklevel=2)
         return create(path, task, chosen, cls=cls, engine=engine)
     about = begin(task, chosen, cls)
     learner = about.make(watched=task.report is not None, engine=engine)
     return Run(about, learner, secrets.token_hex(8))
+
+
+def _refuse_beside_table(task: LearnRequest) -> None:
+    """Refuse what a finished table has no use for."""
+    for name, why in {
+        "horizon": "the rows of the file are counted",
+        "time": "the rows of a table are in no order",
+        "cap": "--user protects all rows of a user without it",
+        "engine": "a table is learned in one process",
+        "follow": "a table does not grow",
+        "again": "a second run has a --db and a budget of its own",
+    }.items():
+        if name in task.given:
+            raise BadParameter(f"--table conflicts with --{name}: {why}. Leave out one of them")
+    if is_topic(task.source) or task.source == "-":
+        raise BadParameter("--table requires a file: its rows are counted before they are learned")
+
+
+def _whole_table(
+    parts: Iterable[tuple[RowSpan | None, Source | None]],
+    rows: int,
+    kept: int,
+    tell: Callable[[int], None],
+) -> Iterator[tuple[RowSpan | None, Source | None]]:
+    """Yield a table as one block, which is learned at once or not at all; so many of its rows.
+
+    Where these are fewer, they are a random sample, drawn without a look at the rows.
+    """
+    draw, blocks, reached = np.random.default_rng(), list[Rounds](), None
+    for block, place in parts:
+        if not isinstance(block, Rounds):
+            yield block, place
+            continue
+        rows -= len(block)
+        taken = kept if rows <= 0 else int(draw.hypergeometric(len(block), rows, kept))
+        if taken < len(block):
+            block = block.taken(np.sort(draw.choice(len(block), taken, replace=False)))
+        kept -= taken
+        blocks.append(block)
+        reached = place
+        tell(sum(map(len, blocks)))
+    if blocks:
+        yield join_rounds(blocks), reached
 
 
 def _learn_rows(
@@ -285,6 +339,17 @@ def _learn_rows(
         notes.append(warning)
     # Recognising the file comes after the releases file: an old copy must not learn a row.
     before, new = learner.rounds, _new_rows(outcome, rows, watch, budget)
+    if task.table:
+
+        def tell(count: int) -> None:
+            outcome.passing = f"{count:,} of {plan.horizon:,} rows read"
+            if count == plan.horizon:
+                outcome.passing = f"looking for causes in all {count:,} rows"
+            watch(outcome)
+
+        new = _whole_table(new, rows.length or 0, plan.horizon, tell)
+        if rows.length is not None and rows.length > plan.horizon:
+            notes.append(SAMPLED.format(sample=plan.horizon, rows=rows.length))
     watch(outcome)
     for block, reached in new:
         if block is not None:
@@ -303,6 +368,8 @@ def _learn_rows(
     if not stop.is_set():
         run.end_window()
         publish()
+    if task.time is not None and not any(window.time for window in learner.windows):
+        notes.append(NO_TIMES.format(column=task.time))
     if run.path is None:
         # Not with a store: its stream may go on in another run.
         if isinstance(learner, DPSOA) and len(learner.releases) == 1 and not vacuous:
@@ -316,10 +383,7 @@ def _learn_rows(
 
 
 def _new_rows(
-    outcome: RunResult,
-    rows: AnyRows,
-    watch: ProgressCallback,
-    budget: BudgetFile | None,
+    outcome: RunResult, rows: AnyRows, watch: ProgressCallback, budget: BudgetFile | None
 ) -> Iterable[tuple[RowSpan | None, Source | None]]:
     """Return the rows to learn, each part with how far the file is learned then, for a store."""
     task, run, learner = outcome.task, outcome.run, outcome.learner
@@ -347,16 +411,16 @@ def _topic_rows(
     if run.path is not None:
         rows.commit_to(run.run)
     source = topic_source(run.sources(), rows, outcome.task, rounds=learner.rounds)
-    left = learner.plan.horizon - learner.rounds if outcome.task.is_endless else None
-    said = None
+    most = learner.plan.horizon - learner.rounds if outcome.task.is_endless else None
+    before = None
     for block, reached in new_messages(
-        rows, source, size=LARGEST_BLOCK, most=left, bad=outcome.bad_rows
+        rows, source, size=LARGEST_BLOCK, most=most, bad=outcome.bad_rows
     ):
         problem = rows.problem if block is None else None
-        if problem is not None and said is None:
+        if problem is not None and before is None:
             outcome.notes.append(WAITING.format(name=rows.name, problem=problem))
         outcome.passing = "waiting for the brokers" if problem else ""
-        said = problem
+        before = problem
         yield block, None if block is None else reached
 
 
@@ -379,33 +443,23 @@ def rows_of(
     """Open the rows that a request is about; Parquet is read where the trees grow."""
     if is_topic(task.source):
         return open_topic(task, cls, stop)
-    if engine is not None and is_parquet(task.source, task.format):
+    # Parquet has none of these: `open_rows` refuses each with a sentence.
+    of_lines = task.delimiter is not None or task.encoding is not None or task.follow
+    if engine is not None and is_parquet(task.source, task.format) and not of_lines:
         from littlestone._ray.rows import open_remote_rows
 
-        return open_remote_rows(
-            engine,
-            task.source,
-            cls,
-            label=task.label,
-            user=task.user,
-            strict=task.strict,
-            positive=task.positive,
-            positive_if=task.positive_if,
-        )
+        return open_remote_rows(engine, task.source, cls, **_asked(task, *ROWS))
     return open_rows(
         task.source,
         cls,
-        label=task.label,
-        user=task.user,
-        strict=task.strict,
-        format=task.format,
-        delimiter=task.delimiter,
-        encoding=task.encoding,
         growing=stored and not task.complete,
-        positive=task.positive,
-        positive_if=task.positive_if,
         follow=stop if task.follow else None,
+        **_asked(task, *ROWS, "format", "delimiter", "encoding"),
     )
+
+
+def _asked(task: LearnRequest, *names: str) -> dict[str, Any]:
+    return {name: getattr(task, name) for name in names}
 
 
 def horizon_of(task: LearnRequest, rows: AnyRows) -> int:
@@ -417,16 +471,7 @@ def horizon_of(task: LearnRequest, rows: AnyRows) -> int:
             f"{rows.name}: how many rows will come is not known, and the plan depends on it: say "
             "--horizon N. A guess made from the rows themselves would not be private"
         )
-    return max(1, rows.length)
-
-
-@contextmanager
-def noting(notes: list[str]) -> Iterator[None]:
-    """Turn warnings into notes for the person."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    notes += [str(warning.message) for warning in caught]
+    return max(1, min(rows.length, MOST_TABLE_ROWS) if task.table else rows.length)
 
 
 def vacuous_note(plan: PlanTable) -> list[str]:
@@ -441,6 +486,4 @@ def _finish(outcome: RunResult) -> None:
         outcome.notes.append(learner.final)
     if task.report is not None:
         write_private(task.report, render_report(report_of(outcome)))
-    if task.private_json is not None:
-        private = json.dumps(outcome.private(), ensure_ascii=False)
-        write_private(task.private_json, private + "\n")
+    write_private_json(task.private_json, outcome.private())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, str] = {
     "What everybody needs": "",
     "Privacy": "user cap budget dataset again strict",
-    "Output": "out report private_json force on_release command alert_key as_json",
+    "Output": "out report html private_json force time on_release command alert_key as_json",
     "Network": "host port host_name trusted_proxy tls_certificate tls_key tokens limit",
     "Advanced": "change_cost min_rate baseline values learner seed format delimiter encoding follow "
     "complete new_rows until_end engine workers source kafka_option kafka_config log_format audit_log "
@@ -99,7 +99,7 @@ ENCODING = option(str | None, "Of a text file, such as latin-1; else utf-8.", me
 
 # What a person chooses before any data.
 BUDGET_AND_UNIT = (
-    "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "baseline",
+    "table", "epsilon", "delta", "horizon", "user", "cap", "change_cost", "min_rate", "baseline",
     "values", "learner",
 )  # fmt: skip
 ALERTS = ("on_release", "command", "alert_key")
@@ -139,7 +139,16 @@ OPTIONS: Mapping[str, Parameter] = {
     "delta": option(float, "At most 1 / (10 x rounds).", default=1e-7),
     "horizon": option(int | None, "Rounds to plan for; of a file by default its rows."),
     "user": option(str | None, "Protect all rounds of a user together.", metavar="COLUMN"),
-    "cap": option(int | None, "Rounds a user has at most; later ones are null rounds."),
+    "cap": option(
+        int | None,
+        "With --user: how many epochs of causes read a user, or how many rounds count of others.",
+    ),
+    "table": option(
+        bool,
+        "For causes: the file is a finished table, whose order means nothing. It is learned whole, "
+        "and one rule is published.",
+        "--table",
+    ),
     "change_cost": CHANGE_COST,
     "min_rate": MIN_RATE,
     "baseline": BASELINE,
@@ -149,6 +158,12 @@ OPTIONS: Mapping[str, Parameter] = {
         "One of auto, dpsoa, experts, causes; auto takes what the class, budget and unit recommend.",
         default="auto",
         metavar="NAME",
+    ),
+    "time": option(
+        str | None,
+        "When each row happened, for the axis of pictures and never for learning. Its values are "
+        "published: those of the rows at which windows of counts end.",
+        metavar="COLUMN",
     ),
     "seed": option(int | None, "Of the forest's random bits, which are not secret."),
     "budget": option(
@@ -160,7 +175,7 @@ OPTIONS: Mapping[str, Parameter] = {
     "out": option(Path | None, "Write the releases here, as JSON lines. Public."),
     "report": option(Path | None, "Write an HTML report here. Private."),
     "private_json": PRIVATE_JSON,
-    "force": option(bool, "Overwrite --out and --report.", "--force"),
+    "force": option(bool, "Overwrite files that exist.", "--force"),
     "on_release": option(
         str | None,
         "Send each new rule there, as JSON with its evidence and the guarantee; slack+https://... as "

@@ -1,11 +1,12 @@
-"""Run `littlestone serve`: arguments in, a service until it is stopped."""
+"""Run `littlestone serve` and `token`: a service until it is stopped, and its tokens."""
 
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -18,6 +19,9 @@ from littlestone._store.files import refuse_leftovers
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.sources import known_topic, open_topic
 from littlestone._store.store import Store, create, open_store, read_store
+
+if TYPE_CHECKING:
+    from littlestone._service.tokens import TokenEntry
 
 MISSING = "`serve` needs FastAPI, granian and prometheus_client: pip install 'littlestone[serve]'"
 OPEN = (
@@ -87,7 +91,7 @@ def serve(
             logs=logging_config(log_format),
             refresh=keys.refresh,
         )
-        _refuse(db, task)
+        _refuse(db, task, source)
         rows = None if source is None else _topic(db, replace(task, source=source))
         audit = None if audit_log is None else AuditLog(audit_log)
         receivers = destinations_of(task)
@@ -110,14 +114,21 @@ def serve(
     typer.echo("stopped: what was acknowledged is in the file, and the service can go on from it")
 
 
-def _refuse(path: Path, task: LearnRequest) -> None:
+def _refuse(path: Path, task: LearnRequest, source: str | None) -> None:
     """Refuse a request that does not fit the learner's file, before that is taken over."""
     if path.exists():
-        read_store(path).about.refuse_other(task, path)
+        about = read_store(path).about
+        about.refuse_other(task, path)
+        if about.terms.table and source is not None:
+            raise BadParameter(f"{path} holds a finished table: leave out --source")
         return
+    if task.table:
+        raise BadParameter(
+            f"--table: begin {path} with `littlestone learn FILE --table --db {path}`"
+        )
     refuse_leftovers(path)
     begin = {"--class": task.spec, "--label": task.label, "--horizon": task.horizon}
-    if missing := [option for option, said in begin.items() if not said]:
+    if missing := [option for option, value in begin.items() if not value]:
         raise BadParameter(f"{path} is not there yet: to begin it, say {', '.join(missing)}")
 
 
@@ -146,9 +157,41 @@ def _topic(path: Path, task: LearnRequest) -> TopicRows:
     """Open the topic that the service also learns, before the learner's file is taken over."""
     if not is_topic(task.source):
         raise BadParameter(f"--source {task.source}: it must be kafka://BROKERS/TOPIC")
-    known = read_store(path) if path.exists() else None
-    cls = task.cls if known is None else known.about.cls
-    rows = open_topic(task if known is None else task.begun_as(known.about.terms), cls)
-    if known_topic(() if known is None else known.sources, rows) is None and (note := rows.check()):
+    view = read_store(path) if path.exists() else None
+    cls = task.cls if view is None else view.about.cls
+    rows = open_topic(task if view is None else task.begun_as(view.about.terms), cls)
+    if known_topic(() if view is None else view.sources, rows) is None and (note := rows.check()):
         typer.echo(f"note: {note}", err=True)
     return rows
+
+
+def token(
+    db: Path, *, rotate: Literal["feeder", "operator"] | None, overlap: float, tokens: Path | None
+) -> None:
+    """List the tokens of a service by name, or replace one without a restart."""
+    try:
+        from littlestone._service.tokens import read_tokens, rotate_token
+    except ModuleNotFoundError:
+        raise BadParameter("`token` needs pydantic: pip install 'littlestone[serve]'") from None
+
+    path = tokens or db.with_name(f"{db.name}.tokens")
+    if not path.exists():
+        raise FileNotFoundError(2, "there are no tokens: `littlestone serve` makes them", str(path))
+    if rotate is not None:
+        made = rotate_token(path, rotate, overlap)
+        ending = f"works until {_shown(made.until)}" if overlap else "does not work any more"
+        typer.echo(f"{made.new} is in {path}; {made.old} {ending}")
+        return
+    for entry in read_tokens(path):
+        typer.echo(f"{entry.name:<12} {_state(entry)}")
+
+
+def _state(entry: "TokenEntry") -> str:
+    if entry.until is None:
+        return "present"
+    verb = "works until" if entry.until > datetime.now(UTC) else "ended at"
+    return f"{verb} {_shown(entry.until)}"
+
+
+def _shown(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,6 +1,5 @@
-"""Run `littlestone show`: read a stored learner without touching it."""
+"""Run `littlestone show` and `backup`: read a stored learner, copy it, or go on with a copy."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,22 +7,29 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from littlestone._cli.terminal import plain_console, print_owner_lines, print_public, say
+from littlestone._cli.terminal import (
+    plain_console,
+    print_json,
+    print_owner_lines,
+    print_public,
+    say,
+)
 from littlestone._display import library_version
 from littlestone._learners.cause_counts import MILLION
 from littlestone._privacy.accounting import in_sections
 from littlestone._privacy.parameters import BadParameter
-from littlestone._report.export import csv_of, markdown_of
+from littlestone._report.causes import csv_of, markdown_of
 from littlestone._report.report import (
     counts_in_words,
     counts_of,
     errors_by_kind,
     public_of,
     refuse_file,
+    some,
     statement_of,
-    write_private,
+    write_private_json,
 )
-from littlestone._store.copies import StoreMarks
+from littlestone._store.copies import StoreMarks, back_up, take_over
 from littlestone._store.serialization import OLD_COPY
 from littlestone._store.store import StoreView, read_store
 
@@ -50,12 +56,11 @@ def show(
     refuse_file(private_json)
     if statement + markdown + as_csv + as_json > 1:
         raise BadParameter("--statement, --markdown, --csv and --json are one or the other")
-    if not file.exists():
-        raise FileNotFoundError(2, "there is no such file", str(file))
+    _refuse_missing(file)
     shown = read_store(file)
     if as_json:
         public = public_of(shown.about, shown.published) | marks_to_json(shown.marks)
-        typer.echo(json.dumps({"public": public}, ensure_ascii=False))
+        print_json({"public": public})
     elif statement:
         typer.echo(_statement(shown))
     elif markdown:
@@ -64,8 +69,7 @@ def show(
         typer.echo(csv_of(shown.published), nl=False)
     else:
         _print_public(plain_console(), shown)
-    if private_json is not None:
-        write_private(private_json, json.dumps(hidden(shown), ensure_ascii=False) + "\n")
+    write_private_json(private_json, hidden(shown))
     if private:
         # Both streams may be one terminal: the public side comes first.
         sys.stdout.flush()
@@ -74,23 +78,24 @@ def show(
 
 def _statement(shown: StoreView) -> str:
     """Return the statement about a stored learner, on one page."""
-    title = f"Privacy statement, as of event {shown.published.rounds:,} of run {shown.run}"
-    said = statement_of(shown.about, shown.published)
+    seen = "" if shown.about.terms.table else f", as of event {shown.published.rounds:,}"
+    title = f"Privacy statement{seen} of run {shown.run}"
+    sections = statement_of(shown.about, shown.published)
     if shown.marks.promised is not None:
-        said["What it rests on"] = PROMISED.format(rounds=shown.marks.promised) + "."
-    return f"{title}\n\n{in_sections(said)}\n\nComputed by littlestone {library_version()}."
+        sections["What it rests on"] = PROMISED.format(rounds=shown.marks.promised) + "."
+    return f"{title}\n\n{in_sections(sections)}\n\nComputed by littlestone {library_version()}."
 
 
 def marks_to_json(marks: StoreMarks) -> dict[str, Any]:
     """Return what a file says of itself, as JSON data: nothing for one that just goes on."""
-    found: dict[str, Any] = {"old_copy": OLD_COPY} if marks.old_copy else {}
+    data: dict[str, Any] = {"old_copy": OLD_COPY} if marks.old_copy else {}
     if marks.copy is not None:
-        found["backup_copy"] = {"round": marks.copy.rounds}
+        data["backup_copy"] = {"round": marks.copy.rounds}
     if marks.handed_over is not None:
-        found["handed_over"] = True
+        data["handed_over"] = True
     if marks.promised is not None:
-        found["promised"] = PROMISED.format(rounds=marks.promised)
-    return found
+        data["promised"] = PROMISED.format(rounds=marks.promised)
+    return data
 
 
 def hidden(shown: StoreView) -> dict[str, Any]:
@@ -104,10 +109,7 @@ def hidden(shown: StoreView) -> dict[str, Any]:
         told = errors_by_kind(loop["mistakes"], loop["missed"], cost)
     return {
         **counts_of(
-            shown.published.rounds,
-            live["null_rounds"],
-            live.get("beyond_cap", 0),
-            loop["mistakes"],
+            shown.published.rounds, live["null_rounds"], live.get("beyond_cap", 0), loop["mistakes"]
         ),
         **told,
         "votes": [[str(rule), n] for entry in last for rule, n in entry.sample.votes],
@@ -130,10 +132,47 @@ def _print_public(console: Console, shown: StoreView) -> None:
 
 
 def _print_private(console: Console, shown: StoreView) -> None:
-    found = hidden(shown)
-    lines = list(counts_in_words(found))
-    lines += [f"{votes:,} votes for {rule}" for rule, votes in found["votes"][:MOST_VOTES]]
-    for source in found["sources"]:
+    private = hidden(shown)
+    lines = list(counts_in_words(private, "row" if shown.about.terms.table else "round"))
+    lines += [f"{votes:,} votes for {rule}" for rule, votes in private["votes"][:MOST_VOTES]]
+    for source in private["sources"]:
         again = f", learned for the {source['repeat']}. time" if source["repeat"] > 1 else ""
         lines.append(f"{source['rows']:,} rows of {source['name']}{again}")
-    print_owner_lines(console, [*lines, f"opened for writing {found['opened']:,} times"])
+    print_owner_lines(console, [*lines, f"opened for writing {some(private['opened'], 'time')}"])
+
+
+USAGE = (
+    "say which file to copy and where (littlestone backup RUN.DB COPY.DB), or which copy to go on "
+    "with (littlestone backup --take-over COPY.DB)"
+)
+
+
+def backup(
+    file: Path | None,
+    copy: Path | None,
+    *,
+    continued: Path | None,
+    original: Path | None,
+    original_lost: bool,
+) -> None:
+    """Copy a stored learner to another file, also while it is running."""
+    if continued is None:
+        if file is None or copy is None or original is not None or original_lost:
+            raise BadParameter(USAGE)
+        _refuse_missing(file)
+        mark = back_up(file, copy)
+        typer.echo(
+            f"{copy} is a copy of {file} at round {mark.rounds:,}. `littlestone show` reads it; to "
+            f"go on with it in the place of {file}: littlestone backup --take-over {copy}"
+        )
+        return
+    if file is not None or (original is not None and original_lost):
+        raise BadParameter(USAGE)
+    _refuse_missing(continued)
+    rounds = take_over(continued, original, lost=original_lost)
+    typer.echo(f"the learner goes on in {continued}, after round {rounds:,}")
+
+
+def _refuse_missing(file: Path) -> None:
+    if not file.exists():
+        raise FileNotFoundError(2, "there is no such file", str(file))

@@ -1,32 +1,33 @@
 """Print for people: a progress line while a verb runs, tables when it is done."""
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
-from littlestone._hypotheses.causes import any_of
+from littlestone._display import columns
 from littlestone._hypotheses.rules import NEVER
 from littlestone._learners.base import PrivateLearner
-from littlestone._learners.evidence import HEAD
+from littlestone._learners.evidence import HEAD, in_columns
+from littlestone._learners.plan_table import HEURISTIC
 from littlestone._learners.registry import LearnerChoice
 from littlestone._report.causes import (
     CausesSummary,
     bar,
     label_in_words,
     rule_in_words,
+    rules_as_text,
     summary_of,
 )
-from littlestone._report.report import (
-    RunResult,
-    counts_in_words,
-    ledger_rows,
-)
+from littlestone._report.report import RunResult, counts_in_words, ledger_rows, some
 from littlestone._store.request import RunConfig
 from littlestone._store.store import Published
 
@@ -35,6 +36,21 @@ WIDEST = 200
 # On a terminal what is public is green, and what is private red; it also has a bar at its left.
 COLOURS = {"PUBLIC": "bold green", "PRIVATE": "bold red"}
 PRIVATE_MARGIN = "| "
+
+
+@contextmanager
+def noting() -> Iterator[list[str]]:
+    """Yield a list that has, after the block, what was warned of in it."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    notes += [str(warning.message) for warning in caught]
+
+
+def print_json(data: object) -> None:
+    """Print what `--json` asks for, on one line."""
+    typer.echo(json.dumps(data, ensure_ascii=False))
 
 
 def plain_console(stderr: bool = False) -> Console:
@@ -76,6 +92,8 @@ class _Rounds(ProgressColumn):
     """Rounds so far, and rounds a second."""
 
     def render(self, task: Task) -> Text:
+        if not task.completed:
+            return Text("")
         speed = task.finished_speed or task.speed
         rate = f"  {speed:,.0f} rounds/s" if speed else ""
         return Text(f"{int(task.completed):,} rounds{rate}")
@@ -102,7 +120,9 @@ def progress_bar(console: Console) -> Iterator[Callable[[RunResult], None]]:
         def watch(outcome: RunResult) -> None:
             _print_notes(bar.console, outcome)
             learner = outcome.learner
-            rule = rule_in_words(learner.hypothesis, label_in_words(**outcome.task.label_data))
+            label = label_in_words(**outcome.task.label_data)
+            of_causes = outcome.run.published.evidence is not None
+            rule = rule_in_words(learner.hypothesis, label, of_causes=of_causes)
             bar.update(
                 task,
                 total=outcome.length,
@@ -120,27 +140,34 @@ def _print_notes(console: Console, outcome: RunResult) -> None:
 
 def print_public(console: Console, about: RunConfig, published: Published) -> None:
     """Print what is public of a run: its rules, what the last one says, and the guarantee."""
-    print_heading(console, "PUBLIC", "the rules, and the rounds from which they stood")
-    rules = plain_table("from round", "published rule")
-    for release in published.releases[-MOST_RULES:]:
-        rules.add_row(f"{release.round:,}", str(release.rule))
-    console.print(rules)
-    if len(published.releases) > MOST_RULES:
-        say(console, f"(the last {MOST_RULES} of {len(published.releases):,})")
+    if not about.terms.table:
+        _print_rules(console, published)
     label = label_in_words(**about.terms.label_data)
     if (causes := summary_of(published)) is not None:
         print_causes(console, causes, label)
     else:
         print_heading(console, "PUBLIC", rule_in_words(published.releases[-1].rule, label))
     horizon = about.chosen.plan.horizon
-    left = max(0, horizon - published.rounds)
+    rest = max(0, horizon - published.rounds)
     console.print()
     say(console, str(published.guarantee))
-    say(
-        console,
-        f"for everything ever published here; {left:,} of {horizon:,} planned rounds are left",
-    )
+    covered = f"ever published here; {rest:,} of {horizon:,} planned rounds are left"
+    if about.terms.table:
+        covered = f"that is published of this table of {some(horizon, 'row')}"
+    say(console, f"for everything {covered}")
     say(console, f"by {about.chosen.learner_name} on {about.terms.spec}. {about.chosen.why}")
+
+
+def _print_rules(console: Console, published: Published) -> None:
+    """Print the rules of a stream, and when each was published."""
+    print_heading(console, "PUBLIC", "the rules, and the rounds from which they stood")
+    rules = plain_table("from round", "published rule")
+    of_causes = published.evidence is not None
+    for row in rules_as_text(published.releases[-MOST_RULES:], of_causes=of_causes):
+        rules.add_row(*row)
+    console.print(rules)
+    if len(published.releases) > MOST_RULES:
+        say(console, f"(the last {MOST_RULES} of {len(published.releases):,})")
 
 
 def print_result(console: Console, outcome: RunResult) -> None:
@@ -152,36 +179,41 @@ def print_result(console: Console, outcome: RunResult) -> None:
 
 def print_causes(console: Console, causes: CausesSummary, label: str) -> None:
     """Print the causes that are, or were, published, with their evidence. Public."""
-    said = rule_in_words(any_of(causes.causes), label)
-    if not causes.causes:
-        said = f"no cause of {label} " + ("stands now" if causes.rows() else "is published")
-    print_heading(console, "PUBLIC", said)
+    print_heading(console, "PUBLIC", causes.headline(label))
     if rows := causes.rows():
-        table, full = plain_table(*HEAD, ""), "█" if console.is_terminal else "#"
-        for column in table.columns[1:]:
-            column.no_wrap = True
-        for row, rate in rows:
-            table.add_row(*row, bar(rate, full=full))
-        wide_console(console).print(table)
+        _print_table(console, rows)
     for sentence in causes.sentences():
         say(console, sentence)
+
+
+def _print_table(console: Console, rows: Sequence[tuple[tuple[str, ...], float | None]]) -> None:
+    """Print the evidence; where lines are short, each cause above its figures."""
+    texts, full = [row for row, _ in rows], "█" if console.is_terminal else "#"
+    lines = in_columns([(*HEAD, ""), *((*row, bar(rate, full=full)) for row, rate in rows)])
+    if not console.is_terminal or max(map(columns, lines)) + 2 <= console.width:
+        for line in lines:
+            say(console, line)
+        return
+    head, *figures = in_columns([row[1:] for row in (HEAD, *texts)])
+    for name, line in zip([HEAD[0], *(row[0] for row in texts)], [head, *figures], strict=True):
+        say(console, name)
+        say(console, line, "    ")
 
 
 def print_private(console: Console, outcome: RunResult) -> None:
     """Print what is private of a run."""
     learner, task = outcome.learner, outcome.task
-    lines = list(counts_in_words(outcome.private()))
+    lines = list(counts_in_words(outcome.private(), "row" if task.table else "round"))
     lines += [f"  {outcome.unit} {bad.line:,}: {bad.sentence}" for bad in outcome.bad_rows[:5]]
     if _saw_no_positive(learner):
         lines.append("  no row was positive: is --label, or --positive, as you meant it?")
     spent, rows = learner.spent, ledger_rows(learner)
     total = f"spent in all: epsilon {float(spent.epsilon):.4g}, delta {float(spent.delta):.3g}"
     # The total first: people add up what they read above it.
-    lines.append(
-        f"{total}, not the sum of these: uses that read disjoint rounds count once"
-        if rows
-        else total
-    )
+    adding = "not the sum of these: uses that read disjoint rounds count once"
+    if task.table:
+        adding = "the sum of these: all of them read the table"
+    lines.append(f"{total}, {adding}" if rows else total)
     lines += [f"  {name} x {times}: {each}, {adding}" for name, times, each, adding in rows]
     paths = (task.report, task.private_json)
     lines += [f"written to {path}, for its owner only" for path in paths if path is not None]
@@ -204,12 +236,13 @@ def _saw_no_positive(learner: PrivateLearner) -> bool:
     return only and learner.counted_rounds > 0 and learner.mistakes == 0
 
 
-def print_plan(console: Console, chosen: LearnerChoice) -> None:
-    """Print a plan as a table."""
+def print_plan(console: Console, chosen: LearnerChoice, *, forecast: bool = True) -> None:
+    """Print a plan as a table; without its forecast, if one for the case in question stands above."""
     say(console, f"{chosen.learner_name}. {chosen.why}\n", "")
     constants = plain_table("what", "value", "why")
     for line in chosen.plan.lines():
-        constants.add_row(*line)
+        if forecast or line.what != HEURISTIC:
+            constants.add_row(*line)
     console.print(constants)
 
 

@@ -156,7 +156,7 @@ def _verb(
     )
     run.__annotations__ = {name: each.annotation for name, each in parameters.items()}
     group.command(
-        module if group is app else function.partition("_")[0],
+        function.rpartition("_")[2] if group is app else function.partition("_")[0],
         cls=_Verb,
         help=words,
         epilog="\n\n".join(f"Example: {example}" for example in examples),
@@ -214,8 +214,8 @@ _verb(
     "--label fraud --horizon 10000000 --delta 1e-9",
     request=(
         *LABELS, *BUDGET_AND_UNIT, "out", "report", "private_json", "force", *ALERTS, "budget",
-        "dataset", "strict", "format", "delimiter", "encoding", "complete", "new_rows", "again",
-        "follow", "until_end", "seed", "engine", "workers",
+        "dataset", "strict", "time", "format", "delimiter", "encoding", "complete", "new_rows",
+        "again", "follow", "until_end", "seed", "engine", "workers",
     ),
     file=argument(
         str,
@@ -250,7 +250,7 @@ _verb(
     "Serve a stored learner over HTTP, with a live page.",
     "littlestone serve run.db --class points:merchant --label fraud --delta 1e-9 "
     "--horizon 10000000 --source kafka://localhost:9092/payments",
-    request=(*LABELS, *BUDGET_AND_UNIT, "seed", "budget", "dataset", "new_rows", *ALERTS),
+    request=(*LABELS, *BUDGET_AND_UNIT, "time", "seed", "budget", "dataset", "new_rows", *ALERTS),
     db=DB,
     source=option(
         str | None,
@@ -288,7 +288,7 @@ _verb(
 )
 
 _verb(
-    "backup.backup",
+    "show.backup",
     RUN,
     "Copy a stored learner to another file, also while it is running.",
     "littlestone backup run.db copy.db",
@@ -310,7 +310,7 @@ _verb(
 )
 
 _verb(
-    "token.token",
+    "serve.token",
     RUN,
     "List the tokens of a service by name, or replace one without a restart.",
     "littlestone token run.db --rotate feeder --overlap 3600",
@@ -329,7 +329,7 @@ _verb(
     "Print every constant of a learner before it sees any data.",
     "littlestone plan causes:version,country:2 --delta 1e-7 --horizon 100000 --rate 0.3 "
     "--share 0.05 --base 0.01",
-    request=BUDGET_AND_UNIT,
+    request=(*BUDGET_AND_UNIT, "force"),
     spec=SPEC,
     rate=option(float | None, "For causes: how often a cause's events are positive."),
     share=option(float | None, "With --rate: the share of events that the cause matches."),
@@ -341,6 +341,11 @@ _verb(
         int | None, "The same for causes, with --rate: positives until one is published."
     ),
     rounds=option(int | None, "The same for causes, with --rate and --share: rounds."),
+    html=option(
+        Path | None,
+        "For causes: write a page with sliders for epsilon, share, rate and base.",
+        metavar="FILE",
+    ),
     as_json=AS_JSON,
 )
 
@@ -376,16 +381,10 @@ _verb(
     "--streams iid,halving --rounds 10000,100000 --seeds 5; or, for causes, "
     "littlestone compare --class causes:a,b,c --learners causes,dpsoa --streams rates:0.3:0.01:0.05",
     spec=option(
-        str,
-        "As in `dimension --help`.",
-        "--class",
-        default=inspect.Parameter.empty,
-        metavar="SPEC",
+        str, "As in `dimension --help`.", "--class", default=inspect.Parameter.empty, metavar="SPEC"
     ),
     learners=option(
-        str,
-        "Some of auto, dpsoa, experts, causes, soa, halving, with commas.",
-        default="dpsoa,soa",
+        str, "Some of auto, dpsoa, experts, causes, soa, halving, with commas.", default="dpsoa,soa"
     ),
     streams=option(
         str,
@@ -406,7 +405,7 @@ _verb(
 )
 
 _verb(
-    "dimension.print_dimension",
+    "plan.print_dimension",
     CHECK,
     """Print the Littlestone dimension of a class: the number of mistakes that the
 best learner without privacy cannot avoid.

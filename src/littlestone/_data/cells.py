@@ -1,10 +1,11 @@
-"""Readers of what a stream has beside the columns of a class: labels and users.
+"""Readers of what a stream has beside the columns of a class: labels, users and times.
 
 Each is mapped over the distinct cells of a column, as the readers of `_hypotheses/cells.py` are:
 what another row holds never changes what a cell becomes (docs/guarantee.md, Lemma 0).
 """
 
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -37,8 +38,8 @@ def read_file_column(cells: Cells, kind: Kind) -> ReadColumn:
 
 
 def _not_utf8(values: npt.NDArray[Any]) -> Mask:
-    found = (isinstance(value, str) and not _is_utf8(value) for value in values.tolist())
-    return np.fromiter(found, dtype=bool, count=len(values))
+    broken = (isinstance(value, str) and not _is_utf8(value) for value in values.tolist())
+    return np.fromiter(broken, dtype=bool, count=len(values))
 
 
 def _is_utf8(text: str) -> bool:
@@ -105,3 +106,34 @@ def read_users(column: Column) -> tuple[UserNumbers, dict[int, BadExample]]:
         except BadExample as error:
             wrong[code] = error
     return numbers[column.codes], wrong
+
+
+# Numbers above it are thousandths, millionths or billionths of a second.
+_LARGEST_SECONDS = 1e11
+
+
+def read_time(cell: object) -> str | None:
+    """Read a time to the second, as ISO 8601 text, in UTC if it has a zone; None if it is no time.
+
+    A time is ISO 8601 text, a date or time of Python, or a number of seconds since 1970, or of
+    thousandths, millionths or billionths of one.
+    """
+    try:
+        if isinstance(cell, date) and not isinstance(cell, datetime):
+            cell = cell.isoformat()
+        moment = cell if isinstance(cell, datetime) else _moment(cell)
+        moment = moment if moment.tzinfo is None else moment.astimezone(UTC)
+        return moment.isoformat(timespec="seconds")
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+
+
+def _moment(cell: object) -> datetime:
+    text = str(cell).strip()
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        seconds = float(text)
+    for _ in range(3):
+        seconds /= 1000 if abs(seconds) >= _LARGEST_SECONDS else 1
+    return datetime.fromtimestamp(seconds, UTC)

@@ -152,7 +152,7 @@ class Delimited:
         flat = text.replace("\n", self.delimiter).split(self.delimiter)
         # The text ends with a line feed, so there is an empty cell after the last.
         flat.pop()
-        cells = {name: flat[at :: self.width] for name, at in self._columns.items()}
+        cells = {name: flat[first :: self.width] for name, first in self._columns.items()}
         return Split(cells, {}, np.arange(len(lines)), len(lines))
 
     def _is_simple(self, text: str, lines: list[str]) -> bool:
@@ -176,17 +176,17 @@ class Delimited:
     def _split_by_lines(self, lines: list[str], last: bool) -> Split:
         rows: list[list[str] | str] = []
         offsets: list[int] = []
-        at = 0
-        while at < len(lines):
+        line = 0
+        while line < len(lines):
             # Lemma 0: bounded, so that one open quote spoils at most so many lines, not the whole
             # file.
-            row, used = self._record(lines[at : at + MAX_RECORD_LINES], last)
+            row, used = self._record(lines[line : line + MAX_RECORD_LINES], last)
             if not used:
                 break
             rows.append(row)
-            offsets.append(at)
-            at += used
-        return self._select(rows, np.array(offsets, dtype=np.intp), at)
+            offsets.append(line)
+            line += used
+        return self._select(rows, np.array(offsets, dtype=np.intp), line)
 
     def _record(self, lines: list[str], last: bool) -> tuple[list[str] | str, int]:
         """Return the record that begins at the first of some lines, and how many it takes."""
@@ -263,23 +263,24 @@ class JsonLines:
         """Implement `TextFormat.split`: a missing key is None, and a fault."""
         faults: Faults = {}
         rows = parse_objects(lines, faults)
-        cells = {name: column(rows, name, faults) for name in self.schema.names}
-        return Split(cells, faults, np.arange(len(lines)), len(lines))
+        return Split(
+            object_columns(self.schema, rows, faults), faults, np.arange(len(lines)), len(lines)
+        )
 
 
 def parse_objects(
     lines: list[str], faults: Faults, decode: Callable[[str], Any] = json.loads
 ) -> list[dict[str, Any]]:
     """Return the object of each line; an empty one, with a fault, where there is none."""
-    deep = {at for at, line in enumerate(lines) if len(line) > MOST_NESTED and _is_deep(line)}
+    deep = {row for row, line in enumerate(lines) if len(line) > MOST_NESTED and _is_deep(line)}
     if deep:
         faults |= dict.fromkeys(deep, f"nested deeper than {MOST_NESTED} levels")
-        lines = ["{}" if at in deep else line for at, line in enumerate(lines)]
+        lines = ["{}" if row in deep else line for row, line in enumerate(lines)]
     try:
         # All at once is faster; only where a line fails are they decoded one by one to find it.
         values = list(map(decode, lines))
     except (ValueError, RecursionError):
-        values = [_decode(line, at, faults, decode) for at, line in enumerate(lines)]
+        values = [_decode(line, row, faults, decode) for row, line in enumerate(lines)]
     return only_objects(values, faults)
 
 
@@ -312,10 +313,21 @@ def only_objects(values: Sequence[Any], faults: Faults) -> list[dict[str, Any]]:
     """Return values of JSON that are objects; an empty one, with a fault, for any other."""
     if {*map(type, values)} <= {dict}:
         return list(values)
-    for at, value in enumerate(values):
+    for row, value in enumerate(values):
         if not isinstance(value, dict):
-            faults[at] = f"{quoted(value)} {NO_OBJECT}"
+            faults[row] = f"{quoted(value)} {NO_OBJECT}"
     return [value if isinstance(value, dict) else {} for value in values]
+
+
+def object_columns(
+    schema: Schema, rows: Sequence[dict[str, Any]], faults: Faults
+) -> dict[str, list[Any]]:
+    """Return the values of every column of a schema; a row without a time has no fault."""
+    missing: Faults = {}
+    return {
+        name: column(rows, name, missing if name == schema.time else faults)
+        for name in schema.names
+    }
 
 
 def column(rows: Sequence[dict[str, Any]], name: str, faults: Faults) -> list[Any]:

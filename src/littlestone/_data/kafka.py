@@ -37,7 +37,7 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._data.formats import JsonLines, column, parse_objects
+from littlestone._data.formats import JsonLines, object_columns, parse_objects
 from littlestone._data.readers import refuse_bad_row, refuse_mostly_bad
 from littlestone._data.rounds import LARGEST_BLOCK, BadRow, BadStream, Rounds, block_size
 from littlestone._data.schema import Faults, Schema
@@ -323,8 +323,7 @@ def read_messages(
             value = b"{}"
         texts.append(value.decode("utf-8", "surrogateescape"))
     rows = parse_objects(texts, faults)
-    cells = {name: column(rows, name, faults) for name in schema.names}
-    return schema.read(cells, faults, offsets), texts
+    return schema.read(object_columns(schema, rows, faults), faults, offsets), texts
 
 
 class _OtherTopic(BadStream):
@@ -410,7 +409,7 @@ class TopicRows:
         if policy is not None and "compact" in policy:
             raise BadStream(COMPACTED.format(name=self.name, policy=policy))
         self._seek(self.first)
-        cut = self._cut(self.first, self._ends)
+        cut = self._cut(self.first, _ends(self._marks))
         if (read := self._read(cut, CHECKED_ROWS, PATIENCE)) is not None and len(read[0]):
             block, _, texts = read
             JsonLines(self.name, self._schema).begin(texts)
@@ -424,14 +423,12 @@ class TopicRows:
 
     def begin(self, known: Position | None, new_rows: bool = False) -> tuple[Position, bool]:
         """Go to where a store has read to, after checking that it is still the same topic."""
-        if known is None:
-            self._seek(self.first)
-            return self.first, False
-        try:
-            return self._continued(known, skip=new_rows), True
-        except _OtherTopic:
-            if not new_rows:
-                raise
+        if known is not None:
+            try:
+                return self._continued(known, skip=new_rows), True
+            except _OtherTopic:
+                if not new_rows:
+                    raise
         self._seek(self.first)
         return self.first, False
 
@@ -486,7 +483,7 @@ class TopicRows:
     ) -> Iterator[tuple[Rounds | None, Position]]:
         """Yield the rows from a position on, each block with the position after it."""
         ends: queue.SimpleQueue[dict[int, int]] = queue.SimpleQueue()
-        ends.put(self._ends)
+        ends.put(_ends(self._marks))
         over = threading.Event()
         looking = threading.Thread(target=self._look, args=(ends, over), daemon=True)
         if not self._until_end:
@@ -527,15 +524,10 @@ class TopicRows:
             # Brokers may be away; what is fatal is found where messages are read.
             with suppress(BadStream):
                 marks = client.watermarks(client.partitions()[1])
-                now = {number: end for number, (_, end) in marks.items()}
-                if now != before:
+                if (now := _ends(marks)) != before:
                     ends.put(now)
                     before = now
         client.close()
-
-    @property
-    def _ends(self) -> dict[int, int]:
-        return {number: end for number, (_, end) in self._marks.items()}
 
     def _cut(self, position: Position, ends: Mapping[int, int]) -> dict[int, PartitionPlace]:
         """Return the position at the beginning of the next cut, which a new partition may join."""
@@ -565,11 +557,7 @@ class TopicRows:
 
     def _assign(self, starts: Mapping[int, int], add: bool = False) -> None:
         # Offsets are given here, and never asked of the group.
-        places = [
-            self._client.kafka.TopicPartition(self.address.topic, number, start)
-            for number, start in starts.items()
-        ]
-        consumer = self._client.consumer
+        places, consumer = self._places(starts), self._client.consumer
         consumer.incremental_assign(places) if add else consumer.assign(places)
         self._waiting = self._waiting if add else {}
         self._waiting |= {number: _Waiting(start) for number, start in starts.items()}
@@ -612,24 +600,25 @@ class TopicRows:
 
     def _fetch(self, stops: Mapping[int, int], patience: int) -> bool:
         """Wait until all messages of some partitions below some offsets have come."""
-        self._client.consumer.resume(self._partitions(stops))
+        self._client.consumer.resume(self._places(stops))
         waits = 0
         while any(self._waiting[number].seen < stop for number, stop in stops.items()):
             if self.stop.is_set() or waits >= patience:
                 return False
             waits = 0 if self._take_messages(POLL_SECONDS) else waits + 1
             # Another partition is slower: what has come must fit into memory.
-            ahead = [
-                number
+            ahead = {
+                number: waiting.seen
                 for number, waiting in self._waiting.items()
                 if len(waiting.messages) > MOST_WAITING and waiting.seen >= stops.get(number, 0)
-            ]
-            self._client.consumer.pause(self._partitions(ahead))
+            }
+            self._client.consumer.pause(self._places(ahead))
         return True
 
-    def _partitions(self, numbers: Iterable[int]) -> "list[TopicPartition]":
-        make = self._client.kafka.TopicPartition
-        return [make(self.address.topic, number) for number in numbers]
+    def _places(self, offsets: Mapping[int, int]) -> "list[TopicPartition]":
+        """Return partitions, each with an offset, as the client takes them."""
+        make, topic = self._client.kafka.TopicPartition, self.address.topic
+        return [make(topic, number, offset) for number, offset in offsets.items()]
 
     def _take_messages(self, seconds: float) -> int:
         """Take what has come, and return how much; wait for something if there is nothing."""
@@ -682,13 +671,9 @@ class TopicRows:
     def _commit(self, position: Position) -> None:
         if self._group is None:
             return
-        kafka = self._client.kafka
-        places = [
-            kafka.TopicPartition(self.address.topic, number, place.next)
-            for number, place in position.items()
-        ]
+        places = self._places({number: place.next for number, place in position.items()})
         # For information only: a foreign member of the group may be in the way.
-        with suppress(kafka.KafkaException):
+        with suppress(self._client.kafka.KafkaException):
             self._client.consumer.commit(offsets=places, asynchronous=True)
 
     def close(self) -> None:
@@ -700,6 +685,10 @@ class TopicRows:
 
     def __exit__(self, *problem: object) -> None:
         self.close()
+
+
+def _ends(marks: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    return {number: end for number, (_, end) in marks.items()}
 
 
 def _checksum(value: bytes | None) -> int:

@@ -244,9 +244,9 @@ def refuse_mostly_bad(name: str, unit: str, first: Sequence[RowSpan], schema: Sc
     rows = nulls = 0
     bad = list[BadRow]()
     for block in first:
-        found = block.part(0, CHECKED_ROWS - rows).null_rounds()
-        bad += block.bad[:found]
-        nulls, rows = nulls + found, rows + len(block)
+        bad_rows = block.part(0, CHECKED_ROWS - rows).null_rounds()
+        bad += block.bad[:bad_rows]
+        nulls, rows = nulls + bad_rows, rows + len(block)
     checked = min(rows, CHECKED_ROWS)
     labels = [row for row in bad if row.sentence.startswith(f"column {schema.label!r}: ")]
     share, number = _UNREAD_LABELS
@@ -320,6 +320,7 @@ def open_rows(
     growing: bool = False,
     positive: Sequence[str] = (),
     positive_if: Sequence[str] = (),
+    time: str | None = None,
     follow: Event | None = None,
 ) -> RowReader[Rounds]:
     """Open a file of labelled rows.
@@ -352,6 +353,8 @@ def open_rows(
         The values of the label that are positive, as they are written.
     positive_if
         Conditions under which a number is a positive label, such as ">60".
+    time
+        The column of times, which are public.
     follow
         Wait for further rows of a text file until this is set.
 
@@ -374,7 +377,7 @@ def open_rows(
     if block_rows < 1:
         raise ValueError(f"a block has at least one row: block_rows is {block_rows}")
     name = "standard input" if str(path) == STDIN else str(path)
-    schema = file_schema(cls, label, user, positive, positive_if)
+    schema = file_schema(cls, label, user, positive, positive_if, time)
     form = format_of(str(path), name, format)
     lines = line_format(name, form, delimiter, encoding)
     source = _open_source(str(path), name, schema, lines or form, growing, follow)
@@ -432,8 +435,8 @@ def table_files(path: str, name: str, form: str) -> list[Location]:
     """Return the files of a format in a folder, in order; or the one file that is named."""
     files = locate(path).files(ENDINGS[form])
     if not files:
-        other = "; say --format arrow if it holds Arrow files" if form == "parquet" else ""
-        raise BadStream(f"{name}: there is no {form.capitalize()} file in the folder{other}")
+        advice = "; say --format arrow if it holds Arrow files" if form == "parquet" else ""
+        raise BadStream(f"{name}: there is no {form.capitalize()} file in the folder{advice}")
     return files
 
 

@@ -6,7 +6,7 @@ which is what the guarantee is about (docs/guarantee.md, Lemma 0). Why a round i
 and so is how many are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass
+from littlestone._hypotheses.cells import cell_of
 from littlestone._hypotheses.columns import Column
-from littlestone._hypotheses.rows import Batch, part_of
+from littlestone._hypotheses.rows import Batch, join_batches, part_of
 from littlestone._hypotheses.values import Mask
 from littlestone.errors import LittlestoneError
 
@@ -26,7 +27,6 @@ Checksums = tuple[tuple[int, int], ...]
 # The label of a null round.
 NULL = -1
 
-AnyArray = npt.NDArray[Any]
 Labels = npt.NDArray[np.int32]
 UserNumbers = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.integer[Any]]
@@ -82,6 +82,9 @@ class RowSpan(Protocol):
     def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
         """Return `function(cls, rounds, published)`, computed where the rows are."""
 
+    def time_cell(self, row: int) -> object:
+        """Return the cell that holds the time of a row, counted from 0; None if there is none."""
+
     def null_rounds(self, within: Mask | None = None) -> int:
         """Return how many rows have no example, or are not among these. Private."""
 
@@ -108,6 +111,8 @@ class Rounds:
     users: Numbers | None = None
     bad: tuple[BadRow, ...] = ()
     numbers: Numbers | None = None
+    # The cells of the column of times, as they came: only those at the ends of windows are read.
+    times: Any = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -154,6 +159,10 @@ class Rounds:
         """Implement `RowSpan.apply`."""
         return function(cls, self, published)
 
+    def time_cell(self, row: int) -> object:
+        """Implement `RowSpan.time_cell`."""
+        return None if self.times is None else cell_of(self.times, row)
+
     def null_rounds(self, within: Mask | None = None) -> int:
         """Implement `RowSpan.null_rounds`."""
         usable = self.usable if within is None else self.usable & within
@@ -171,6 +180,7 @@ class Rounds:
             None if self.users is None else self.users[rows],
             (),
             None if self.numbers is None else self.numbers[rows],
+            self.times[rows] if self.times is not None and isinstance(rows, slice) else None,
         )
 
     def sums(self, before: Checksums = ()) -> Checksums:
@@ -181,6 +191,18 @@ class Rounds:
         starts = before or ((0, 0),) * len(texts)
         pairs = zip(texts, starts, strict=True)
         return tuple((crc32(text, crc), length + len(text)) for text, (crc, length) in pairs)
+
+
+def join_rounds(parts: Sequence[Rounds]) -> Rounds:
+    """Return the rows of several parts as one; the reasons of bad ones are left out."""
+    if len(parts) == 1:
+        return parts[0]
+    users = [part.users for part in parts if part.users is not None]
+    return Rounds(
+        join_batches([part.columns for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate(users) if users else None,
+    )
 
 
 def _column_bytes(column: Any) -> bytes:

@@ -76,12 +76,14 @@ class Schema:
     user: str | None
     positive: tuple[str, ...] = ()
     positive_if: tuple[str, ...] = ()
+    # The column of times, which are public: no row is null for want of one.
+    time: str | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Return every column, once."""
-        users = () if self.user is None else (self.user,)
-        return tuple(dict.fromkeys((*self.kinds, self.label, *users)))
+        others = (name for name in (self.user, self.time) if name is not None)
+        return tuple(dict.fromkeys((*self.kinds, self.label, *others)))
 
     @cached_property
     def normal(self) -> tuple[str, ...]:
@@ -130,10 +132,7 @@ class Schema:
         return frozenset(map(key_of, self.positive))
 
     def read(
-        self,
-        cells: Mapping[str, Cells],
-        faults: Faults,
-        lines: npt.NDArray[np.integer[Any]],
+        self, cells: Mapping[str, Cells], faults: Faults, lines: npt.NDArray[np.integer[Any]]
     ) -> Rounds:
         """Read the columns of some rows; those with faults, old and new, are null rounds."""
         columns = self.read_columns(cells, faults)
@@ -157,7 +156,8 @@ class Schema:
         bad = tuple(BadRow(int(lines[row]), faults[row]) for row in kept)
         if self.normal:
             columns[OUTCOME] = Column(objects(outcomes), column.codes)
-        return Rounds(columns, labels, users, bad)
+        times = None if self.time is None else cells[self.time]
+        return Rounds(columns, labels, users, bad, times=times)
 
     def read_columns(self, cells: Mapping[str, Cells], faults: Faults) -> dict[str, Any]:
         """Read the columns of the class; cells that are not of their kind are faults."""
@@ -198,12 +198,14 @@ class Schema:
             return " It is one column: run once for each, or make one column of them."
         if name in self.kinds:
             return _alike(name, names) or " Name one of them in --class."
-        option = "label" if name == self.label else "user"
+        option = {self.label: "label", self.time: "time"}.get(name, "user")
         return _alike(name, names) or f" Name one of them as --{option}."
 
     def _reader(self, name: str) -> str:
         if name == self.label:
             return "holds the label"
+        if name == self.time:
+            return "holds the time"
         return "the class reads" if name in self.kinds else "holds the user"
 
 
@@ -219,6 +221,7 @@ def file_schema(
     user: str | None,
     positive: Sequence[str] = (),
     positive_if: Sequence[str] = (),
+    time: str | None = None,
 ) -> Schema:
     """Return which columns of a file a class needs."""
     kinds = dict(checked_class(cls).reads)
@@ -239,7 +242,14 @@ def file_schema(
             f"column {label!r} is named as the label and as the user: it can be one of them. Name "
             "the column that identifies a person as --user"
         )
-    schema = Schema(cls, named, label, user, tuple(positive), tuple(positive_if))
+    if time is not None and not isinstance(cls, Causes):
+        raise BadStream("--time requires a class of causes: other learners release no counts")
+    if time is not None and time in (*named, label, user):
+        raise BadStream(
+            f"column {time!r} is named as --time, whose values are published, and as one that is "
+            "protected: it can be one of them"
+        )
+    schema = Schema(cls, named, label, user, tuple(positive), tuple(positive_if), time)
     # Read here, so that a condition that cannot be read is an error before anything is read.
     if len(list(filter(None, (schema.positive, schema.bounds, schema.normal)))) > 1:
         raise BadStream(LABELS_CONFLICT)

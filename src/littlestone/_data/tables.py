@@ -217,7 +217,8 @@ def column_types(found: Any, location: Location, schema: Schema) -> list[Any]:
     for name in schema.names:
         kind = schema.kinds.get(name, schema.label_kind if name == schema.label else "value")
         held = pyarrow.string() if name in partition else found.field(name).type
-        if not _is_usable(flat_type(held), kind):
+        # A time that cannot be read is no fault, whatever it is.
+        if name != schema.time and not _is_usable(flat_type(held), kind):
             raise BadStream(
                 f"{where}: column {name!r} has type {held}, which cannot be read as a {kind}: "
                 f"expected {_EXPECTED[kind]}"
@@ -319,7 +320,18 @@ def blocks_of_tables(
 def rounds_of_table(schema: Schema, table: Any, first: int) -> Rounds:
     """Return the rows of an Arrow table as rounds; `first` rows precede them."""
     cells = {name: table.column(name) for name in schema.names}
+    if schema.time is not None:
+        cells[schema.time] = _whole_seconds(cells[schema.time])
     return schema.read(cells, {}, np.arange(first + 1, first + 1 + table.num_rows))
+
+
+def _whole_seconds(column: Any) -> Any:
+    """Return a column of times to the second, in UTC if it has a zone: so Python can hold them."""
+    from pyarrow import timestamp, types
+
+    if not types.is_timestamp(column.type):
+        return column
+    return column.cast(timestamp("s", column.type.tz and "UTC"), safe=False)
 
 
 # What a column holds, as far as its type says.

@@ -31,13 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._hypotheses.cells import Kind, Number, simplest
-from littlestone._hypotheses.rows import (
-    Batch,
-    Column,
-    checked_column,
-    column_of,
-    table_length,
-)
+from littlestone._hypotheses.rows import Batch, Column, checked_column, column_of, table_length
 from littlestone._hypotheses.rules import (
     NEVER,
     Hypothesis,
@@ -410,21 +404,26 @@ class AnyOf(Hypothesis):
         return np.logical_or.reduce(_masks(self.causes, X))  # type: ignore[no-any-return]
 
     def mentions(self) -> dict[Column, tuple[Plain, ...]]:
-        found: dict[Column, dict[Plain, None]] = {}
+        mentioned: dict[Column, dict[Plain, None]] = {}
         for cause in self.causes:
             for condition in cause.conditions:
-                for column, some in condition.rule.mentions().items():
-                    found.setdefault(column, {}).update(dict.fromkeys(some))
-        return {column: tuple(some) for column, some in found.items()}
+                for column, values in condition.rule.mentions().items():
+                    mentioned.setdefault(column, {}).update(dict.fromkeys(values))
+        return {column: tuple(values) for column, values in mentioned.items()}
 
     def __str__(self) -> str:
         if len(self.causes) == 1:
             return str(self.causes[0])
-        return " or ".join(map(_bracketed, self.causes))
+        return either(self.causes)
 
     def to_json(self) -> dict[str, object]:
         """Return the rule as JSON data, from which `rule_from_json` restores it exactly."""
         return {"kind": self.kind, "causes": [cause.to_json() for cause in self.causes]}
+
+
+def either(causes: Iterable[Cause]) -> str:
+    """Return several causes as text, in their order."""
+    return " or ".join(map(_bracketed, causes))
 
 
 def _bracketed(cause: Cause) -> str:

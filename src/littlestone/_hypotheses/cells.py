@@ -95,7 +95,8 @@ def label(y: object) -> bool:
         return bool(_TRUTHS[word])
     if isinstance(y, str) and (number := _plain_float(y)) in (0, 1):
         return bool(number)
-    raise BadExample(f"label {quoted(y)} is not 0 or 1: pass truth values, such as y > 60")
+    such = "y == 'yes'" if isinstance(y, str) else "y > 60"
+    raise BadExample(f"label {quoted(y)} is not 0 or 1: pass truth values, such as {such}")
 
 
 _TRUTH_TYPES = {bool, int}
@@ -293,6 +294,8 @@ def _scalar(cell: Any) -> object:
         return cell.as_py()
     except UnicodeDecodeError:
         return cell.as_buffer().to_pybytes().decode("utf-8", "surrogateescape")
+    except (ValueError, OverflowError):  # a time that Python cannot hold
+        return None
 
 
 # Types of which every value has a text.
@@ -347,9 +350,9 @@ _PYTHON_NUMBERS = {float, int, bool}
 def _read_numbers(cells: Sequence[Any] | npt.NDArray[Any]) -> ReadColumn:
     """Return the number in each of several cells, and which of them have none."""
     # What most cells are without a call, which takes longer than all the rest.
-    found = [cell if type(cell) in _PYTHON_NUMBERS else _number(cell) for cell in cells]
+    read = [cell if type(cell) in _PYTHON_NUMBERS else _number(cell) for cell in cells]
     try:
-        numbers = np.array(found, dtype=np.float64)
+        numbers = np.array(read, dtype=np.float64)
     except OverflowError:  # a whole number beyond floats is infinite
         numbers = np.array(list(map(_number, cells)), dtype=np.float64)
     wrong = np.isnan(numbers)
@@ -383,8 +386,8 @@ def _truths(cells: Cells) -> ReadColumn:
 
 def _read_truths(cells: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
     """Return the truth value in each of several cells: 0 or 1, and -1 where there is none."""
-    found = (int(label(cell)) if passes(label, cell) else -1 for cell in cells.tolist())
-    return np.fromiter(found, dtype=np.int8, count=len(cells))
+    truths = (int(label(cell)) if passes(label, cell) else -1 for cell in cells.tolist())
+    return np.fromiter(truths, dtype=np.int8, count=len(cells))
 
 
 _READERS: dict[Kind, Callable[[Cells], ReadColumn]] = {

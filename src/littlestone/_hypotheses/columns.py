@@ -31,10 +31,7 @@ class Column:
     __slots__ = ("_computed", "codes", "values")
 
     def __init__(
-        self,
-        values: Array,
-        codes: Codes,
-        computed: dict[Hashable, Any] | None = None,
+        self, values: Array, codes: Codes, computed: dict[Hashable, Any] | None = None
     ) -> None:
         self.values, self.codes = values, codes
         # Shared by all parts of a column, as they share its values.
@@ -105,13 +102,24 @@ class Column:
 
     def _codes_of(self, keys: frozenset[bytes]) -> list[int]:
         """Return the codes of the values with one of some keys: a value may have several."""
-        hashes, codes = self.map(_hash_keys), list[int]()
+        hashes, codes = self.map(hash_keys), list[int]()
         for key in keys:
             codes += np.flatnonzero(hashes == hash(key)).tolist()
         return [code for code in codes if key_of(self.values[code]) in keys]
 
 
-def _hash_keys(values: Array) -> npt.NDArray[np.int64]:
+def join_columns(parts: Sequence["Column | Array"]) -> "Column | Array":
+    """Return the cells of several columns of one kind as one column."""
+    if not any(isinstance(part, Column) for part in parts):
+        return np.concatenate([np.asarray(part) for part in parts])
+    coded = [part if isinstance(part, Column) else column_from_array(part) for part in parts]
+    first = np.cumsum([0, *(len(part.values) for part in coded)])
+    codes = [part.codes + np.int32(start) for part, start in zip(coded, first[:-1], strict=True)]
+    return Column(np.concatenate([part.values for part in coded]), np.concatenate(codes))
+
+
+def hash_keys(values: Array) -> npt.NDArray[np.int64]:
+    """Return the hash of the key of each value."""
     return np.fromiter(map(hash, map(key_of, values.tolist())), np.int64, len(values))
 
 

@@ -18,7 +18,7 @@ Missing is None in Python; a null of polars, pyarrow and pandas' own types; NaN 
 pandas; what a masked array masks.
 """
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -37,7 +37,7 @@ from littlestone._hypotheses.cells import (
     refuse_wrong,
 )
 from littlestone._hypotheses.columns import Column as ValueColumn
-from littlestone._hypotheses.columns import objects
+from littlestone._hypotheses.columns import join_columns, objects
 from littlestone._hypotheses.frames import arrow_table, raw_cells, refuse_guessed, refuse_lazy
 from littlestone._hypotheses.values import Mask, Plain, plain
 from littlestone.errors import BadClass, BadColumn, BadExample
@@ -128,11 +128,34 @@ def part_of(batch: Batch, rows: Any) -> Batch:
     return batch[rows]
 
 
+def join_batches(parts: Sequence[Batch]) -> Batch:
+    """Return the rows of several batches of the same columns as one."""
+    if isinstance(parts[0], dict):
+        named = [part for part in parts if isinstance(part, dict)]
+        return {name: join_columns([part[name] for part in named]) for name in parts[0]}
+    return join_columns([part for part in parts if not isinstance(part, dict)])
+
+
 def row_of(batch: Batch, row: int) -> object:
     """Return one example of a batch: a value, or a row."""
     if isinstance(batch, dict):
         return {name: column[row] for name, column in batch.items()}
     return batch[row]
+
+
+RowCells = tuple[object, ...]
+
+
+def row_cells(batch: Batch) -> list[RowCells]:
+    """Return the cells of each example; those that have been read are plain Python."""
+    columns = batch.values() if isinstance(batch, dict) else [batch]
+    return list(zip(*map(_cells_of_column, columns), strict=True))
+
+
+def _cells_of_column(column: AnyColumn) -> list[Any]:
+    # What came in a type of numpy's stays in it, unless the type is the same thing in Python.
+    plain = isinstance(column, ValueColumn) or column.dtype in (np.float64, np.bool_)
+    return column.tolist() if plain and column.ndim == 1 else list(column)
 
 
 Reads = Mapping[Column, Kind]
@@ -213,9 +236,9 @@ def column_of(X: Any, column: Column, kind: Kind) -> AnyColumn:
     if type(held) is ValueColumn and kind == "value":  # the common case: it has been read
         return held
     cells = raw_cells(held)
-    found, wrong = read_column(cells, kind)
+    read, wrong = read_column(cells, kind)
     refuse_wrong(cells, kind, wrong, column)
-    return found
+    return read
 
 
 def labels(y: object) -> Mask:

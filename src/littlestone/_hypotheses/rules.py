@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, total_ordering
+from functools import cache, cached_property, total_ordering
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, ClassVar
@@ -24,13 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from littlestone._display import code
-from littlestone._hypotheses.cells import (
-    Number,
-    float_not_below,
-    number_of,
-    simplest,
-    truth_of,
-)
+from littlestone._hypotheses.cells import Number, float_not_below, number_of, simplest, truth_of
 from littlestone._hypotheses.rows import (
     Column,
     checked_column,
@@ -50,6 +44,11 @@ from littlestone._hypotheses.values import (
     to_json,
 )
 from littlestone.errors import BadClass
+
+
+@cache
+def _names(kind: "type[Hypothesis]") -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 @total_ordering
@@ -85,7 +84,7 @@ class Hypothesis(ABC):
     @cached_property
     def key(self) -> bytes:
         """Return the canonical bytes: two hypotheses are equal exactly when their keys are."""
-        parts = (getattr(self, field.name) for field in fields(self))
+        parts = [getattr(self, name) for name in _names(type(self))]
         return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
 
     def _repr_html_(self) -> str:
@@ -299,10 +298,10 @@ def steps(below: bool, cuts: Iterable[Number], column: Column = None) -> Hypothe
     3 <= hour < 9 | hour < 3 or hour >= 9
     """
     # Canonical numbers first: 70 and 70.0 are one cut, and would otherwise be two rules.
-    found = tuple(simplest(cut) for cut in cuts)
-    if any(one >= other for one, other in pairwise(found)):
-        raise BadClass(f"cuts must increase: {found} do not")
-    return Steps(bool(below), found, checked_column(column)) if found else Constant(bool(below))
+    numbers = tuple(simplest(cut) for cut in cuts)
+    if any(one >= other for one, other in pairwise(numbers)):
+        raise BadClass(f"cuts must increase: {numbers} do not")
+    return Steps(bool(below), numbers, checked_column(column)) if numbers else Constant(bool(below))
 
 
 def between(low: Number | None, high: Number | None, column: Column = None) -> Hypothesis:

@@ -122,6 +122,8 @@ def encode(value: object) -> bytes:
         return b"s" + value.encode("utf-8", "surrogatepass")
     if type(value) is int and -SMALL < value < SMALL:
         return b"i%x" % value
+    if type(value) is tuple:
+        return b"t" + b"".join([_sized(encode(part)) for part in value])
     match plain(value):
         case None:
             return b"n"
@@ -136,7 +138,7 @@ def encode(value: object) -> bytes:
         case bytes(v):
             return b"y" + v
         case parts:
-            return b"t" + b"".join(_sized(encode(part)) for part in parts)
+            return encode(parts)
 
 
 def _sized(part: bytes) -> bytes:

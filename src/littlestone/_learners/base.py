@@ -14,14 +14,15 @@ uses up its number; a step that is interrupted half-way is the last one.
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-from littlestone._classes.base import row_reader
-from littlestone._data.cells import NO_USER, user_number
+from littlestone._classes.base import read_row
+from littlestone._data.cells import NO_USER, read_time, user_number
 from littlestone._data.rounds import RowSpan
 from littlestone._data.schema import BadRows, read_parts, readable_batch, user_numbers
 from littlestone._display import facts, facts_table, few, side_by_side
@@ -113,7 +114,6 @@ class PrivateLearner(ForwardOnly):
         self._rounds_of: dict[int, int] = {}
         self._unsaved: set[int] = set()
         self._under_way = Lock()
-        self._read_row = row_reader(self.cls)
         # Gate and state of the epoch. Private, like all counts: for the data owner.
         self.loop = self._loop_type(state, gate, rule, plan.check_every, self._publish, self._watch)
 
@@ -209,11 +209,18 @@ class PrivateLearner(ForwardOnly):
     def final(self) -> str | None:
         """Return why the published rule will not change any more, if so. Public."""
         if self.rounds >= self._horizon:
-            return f"the horizon of {self._horizon:,} rounds is reached: the last rule stands"
+            return f"{self._reached}: nothing changes any more"
         gate = self.loop.gate
         if gate.exhausted:
             return f"all {gate.releases_made} releases are used up: the last rule stands"
         return None
+
+    # What is counted to the horizon.
+    _noun = "round"
+
+    @property
+    def _reached(self) -> str:
+        return f"the horizon of {self._horizon:,} rounds is reached"
 
     @property
     def windows(self) -> "tuple[Window, ...]":
@@ -281,21 +288,28 @@ class PrivateLearner(ForwardOnly):
         return plot_private(points, [release.round for release in self._releases[1:]], ax)
 
     def __repr__(self) -> str:
-        state = f"round {self.rounds:,}: {self.hypothesis}"
+        state = f"{self._noun} {self.rounds:,}: {self._in_words()}"
         return f"{type(self).__name__}({self.cls!r}) at {state}; {self.final or self.guarantee}"
+
+    def _in_words(self) -> str:
+        """Return the published rule as text. Public."""
+        return str(self.hypothesis)
 
     def _repr_html_(self) -> str:
         """Return what is public, and nothing else: no mistakes, no votes, no null rounds."""
         shown = {
             "class": repr(self.cls),
-            "published rule": str(self.hypothesis),
-            "rounds": f"{self.rounds:,} of {self._horizon:,}",
+            "published rule": self._in_words(),
+            f"{self._noun}s": f"{self.rounds:,} of {self._horizon:,}",
             "guarantee": str(self.guarantee),
         }
         if self.final is not None:
             shown["final"] = self.final
         name = type(self).__name__
-        return side_by_side([facts(name, shown, note="public"), self.releases._repr_html_()])
+        return side_by_side([facts(name, shown, note="public"), self._published_html()])
+
+    def _published_html(self) -> Markup:
+        return self.releases._repr_html_()
 
     def learn(self, rounds: RowSpan) -> None:
         """Learn rounds that a schema has read for this class: the only loop of all learners."""
@@ -305,11 +319,18 @@ class PrivateLearner(ForwardOnly):
         # Who is within the cap is public, so it is decided here, wherever the rows are.
         within = None
         if self._cap is not None:
-            within = np.fromiter(map(self._within_cap, rounds.routes().tolist()), dtype=bool)
+            within = self._within(rounds.routes().tolist())
         batch, end = rounds.numbered(self.rounds, within), self.rounds + len(rounds)
         # The gate sees no round past the horizon: that is what its budget is planned for.
         stop = max(self.rounds, min(end, self._horizon))
-        self.loop.advance(batch, self.rounds, stop)
+        first, state = self.rounds, self.loop.state
+        kept, state.time_of = (
+            state.time_of,
+            lambda number: read_time(rounds.time_cell(number - first - 1)),
+        )
+        self._advance(batch, stop)
+        # The last time stays, without the batch: a window may still end with it (`end_window`).
+        state.time_of = {stop: state.time_of(stop)}.get if first < stop else kept
         if stop < end:
             self.loop.count_late(batch.between(stop, end))
         self.rounds = end
@@ -318,6 +339,10 @@ class PrivateLearner(ForwardOnly):
         if within is not None:
             self.beyond_cap += nulls - rounds.null_rounds(None)
         self._under_way.release()
+
+    def _advance(self, rounds: RowSpan, stop: int) -> None:
+        """Learn rounds up to one."""
+        self.loop.advance(rounds, self.rounds, stop)
 
     def predict_one(self, x: object) -> bool:
         """Predict the label of an example by the published rule."""
@@ -363,6 +388,7 @@ class PrivateLearner(ForwardOnly):
                 "beyond_cap": self.beyond_cap,
                 "gate": gate,
                 "loop": loop.get_state(),
+                "time": loop.state.time_of(min(self.rounds, self._horizon)),
                 "trace": self._trace.get_state(),
             }
             memory, trace = loop.state.unsaved(), self._trace.unsaved()
@@ -394,6 +420,7 @@ class PrivateLearner(ForwardOnly):
         self._trace.load_state(live["trace"], saved.trace.new)
         self.rounds, self.null_rounds = live["rounds"], live["null_rounds"]
         self.beyond_cap = live["beyond_cap"]
+        self.loop.state.time_of = {min(self.rounds, self._horizon): live.get("time")}.get
         self._rounds_of = dict(saved.users)
         self._under_way.release()
 
@@ -416,7 +443,7 @@ class PrivateLearner(ForwardOnly):
         """Learn one round; a null one, or one of a user whose cap is reached, has no label."""
         self._enter()
         # Null rounds count against the cap too: who appears when is public, the label is not.
-        if self._cap is not None and not self._within_cap(route):
+        if self._cap is not None and not self._within_cap(route, self.rounds):
             self.beyond_cap += y is not None
             y = None
         number = self.rounds
@@ -431,7 +458,7 @@ class PrivateLearner(ForwardOnly):
 
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
         """Return a row as it is learned, and its label."""
-        return self._read_row(x), y if y is True or y is False else label(y)
+        return read_row(self.cls, x), y if y is True or y is False else label(y)
 
     def _route(self, user: object) -> int:
         """Return what routes a round of a user to its tree."""
@@ -447,7 +474,11 @@ class PrivateLearner(ForwardOnly):
             needs = "takes no users" if given else "requires the user of each round"
             raise BadExample(f"a learner with unit={self._unit!r} {needs}")
 
-    def _within_cap(self, route: int) -> bool:
+    def _within(self, routes: list[int]) -> Mask:
+        """Return which of the next rounds are within the cap of their users. Public."""
+        return np.fromiter(map(self._within_cap, routes, count(self.rounds)), dtype=bool)
+
+    def _within_cap(self, route: int, number: int) -> bool:
         """Count a user's round, and tell whether it is within the cap; both are public."""
         if self._cap is None or route == NO_USER:
             return True
@@ -470,5 +501,5 @@ class PrivateLearner(ForwardOnly):
 
     def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
         # Ties by the rule itself: the trace must not depend on the order in which trees voted.
-        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0]))[:TOP]
+        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0].key))[:TOP]
         return Sample(number, self.mistakes, tuple(top))

@@ -11,22 +11,29 @@ Where labels have several values, such as `ok`, `timeout` and `crash`, the class
 normal (`Causes(columns, normal=["ok"])`), and a cause says which outcome it is of.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from markupsafe import Markup
+
 from littlestone._classes.base import HypothesisClass, checked_class
-from littlestone._classes.causes import Causes
-from littlestone._data.schema import readable_batch
+from littlestone._classes.causes import Causes, Ranges
+from littlestone._data.cells import NO_USER
+from littlestone._data.rounds import RowSpan, join_rounds
+from littlestone._data.schema import BadRows, read_parts, readable_batch
 from littlestone._hypotheses.causes import outcome_of
 from littlestone._hypotheses.rules import NEVER, Hypothesis
+from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.cause_counts import MILLION, CauseCounts
-from littlestone._learners.causes_plan import AUTO, CausesPlan
+from littlestone._learners.causes_plan import AUTO, USER_ROUNDS, CausesPlan, remarks_on
 from littlestone._learners.dpsoa import Engine, engine_of
 from littlestone._learners.evidence import (
     Evidence,
     Window,
     evidence_of,
+    over_time,
     summarize_causes,
 )
 from littlestone._learners.outcomes import predicted_labels, read_outcome
@@ -34,11 +41,12 @@ from littlestone._learners.plan_table import CHANGE_COST, given_plan
 from littlestone._learners.rate_to_beat import FOLLOW, Baseline, rate_of_odds
 from littlestone._learners.trace import Sample
 from littlestone._learners.tree import fresh_seed
-from littlestone._plots import INK, LETTERS, plot_rates
+from littlestone._plots import INK, LETTERS, plot_over_time, plot_rates
 from littlestone._privacy.accounting import Unit
 from littlestone._privacy.causes import CausesMechanism
 from littlestone._privacy.noise import Noise, SystemNoise
 from littlestone._privacy.parameters import BadParameter, Real
+from littlestone.errors import BadExample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,11 +77,15 @@ class PrivateCauses(PrivateLearner):
         What is protected: one round, or all rounds of a user. With "user" each round needs its
         user.
     cap : int, optional
-        The rounds that count per user; later ones are null rounds.
+        How many epochs may read a user, required for users of a stream. A stream has two epochs,
+        or as many as the cap; each reads the first 16 rounds of a user, who counts as one.
+    table : bool
+        Whether the rows are those of a finished table, whose order means nothing: they are learned
+        whole, by one call of `learn_many`; `horizon` is their number. See `find_causes`.
     plan : CausesPlan, optional
         All constants; `CausesPlan.practical` if not given.
     seed : int, optional
-        Kept for all learners alike; nothing here depends on it.
+        Says which rows of a user are read, of a finished table; nothing else depends on it.
     noise : Noise, optional
         The source of secret noise; the system's if not given.
     engine : str or Engine, optional
@@ -115,6 +127,7 @@ class PrivateCauses(PrivateLearner):
         change_cost: Real = CHANGE_COST,
         unit: Unit = "event",
         cap: int | None = None,
+        table: bool = False,
         plan: CausesPlan | None = None,
         seed: int | None = None,
         noise: Noise | None = None,
@@ -130,6 +143,7 @@ class PrivateCauses(PrivateLearner):
             "change_cost": change_cost,
             "unit": unit,
             "cap": cap,
+            "table": table,
         }
         plan = given_plan(CausesPlan, cls, plan, needed, **options)
         if not isinstance(cls, Causes) or repr(cls) != plan.made_for:
@@ -141,6 +155,67 @@ class PrivateCauses(PrivateLearner):
         self._counts, self._has_outcomes = CauseCounts(cls, plan, gate), cls.has_outcomes
         seed = fresh_seed() if seed is None else seed
         super().__init__(plan, seed, NEVER, self._counts, gate)
+        if plan.table:
+            self._noun = "row"
+
+    def learn_many(
+        self, X: Any, y: object, users: Any = None, *, bad_rows: BadRows = "refuse"
+    ) -> None:
+        """Learn a batch of labelled examples; a finished table whole (see `PrivateLearner`)."""
+        if not self.plan.table:
+            super().learn_many(X, y, users, bad_rows=bad_rows)
+            return
+        self.learn(join_rounds(list(read_parts(self.cls, X, y, users, bad_rows))))
+
+    def learn(self, rounds: RowSpan) -> None:
+        """Learn rounds that a schema has read; of a finished table, all of them at once."""
+        if self.plan.table and (self.rounds or len(rounds) != self._horizon):
+            raise BadParameter(
+                f"a finished table is learned whole, once: {self._horizon:,} rows were planned for, "
+                f"{self.rounds:,} are learned, and {len(rounds):,} came. Learn other rows with a "
+                "learner (another --db) and a budget of their own"
+            )
+        super().learn(rounds)
+
+    def _advance(self, rounds: RowSpan, stop: int) -> None:
+        if not self.plan.table:
+            super()._advance(rounds, stop)
+            return
+        self._counts.begin_table(rounds)
+        self.loop.learn_table(rounds, stop)
+
+    def _pass(self, x: object, y: bool | None, route: int) -> None:
+        if self.plan.table:
+            raise BadParameter("a finished table is learned whole: call learn_many, not learn_one")
+        super()._pass(x, y, route)
+
+    def _within(self, routes: list[int]) -> Mask:
+        if not self.plan.table:
+            return super()._within(routes)
+        # Which rows of a user are read must not follow from their order: it may be that of labels.
+        order = np.random.default_rng(self.seed).permutation(len(routes))
+        within = np.zeros(len(routes), dtype=bool)
+        for number in order.tolist():
+            within[number] = self._within_cap(routes[number], number)
+        return within
+
+    def _within_cap(self, route: int, number: int) -> bool:
+        """Return whether an epoch reads a round of a user: by who appears when, which is public."""
+        if route == NO_USER:
+            return True
+        epoch = 0 if self.plan.table else number // self.plan.longest_epoch
+        epochs, last, rounds = _unpack(self._rounds_of.get(route, 0))
+        if not epochs or last != epoch:
+            epochs, last, rounds = epochs + 1, epoch, 0
+        # The evidence counts the first round of a user in every epoch; draws read a few epochs.
+        counted = not rounds and number < self._horizon
+        read = epochs <= self.plan.reads and rounds < (self.plan.rounds_of_user or 0)
+        if counted:
+            self._counts.note_user(number, read)
+        rounds = min(rounds + 1, USER_ROUNDS)
+        self._rounds_of[route] = _pack(min(epochs, self.plan.reads + 1), last, rounds)
+        self._unsaved.add(route)
+        return counted or read
 
     def _read_one(self, x: object, y: object) -> tuple[object, bool]:
         return read_outcome(self.cls, x, y) if self._has_outcomes else super()._read_one(x, y)
@@ -180,6 +255,24 @@ class PrivateCauses(PrivateLearner):
     def evidence(self) -> Evidence:
         """Return events, rate, interval and lift of each published cause. Public."""
         return evidence_of(self._counts.windows, self._counts.causes)
+
+    @property
+    def remarks(self) -> list[str]:
+        """Say why no cause is published, if so, and what else to know of the evidence. Public."""
+        return remarks_on(self.plan, self._counts.windows, silent=self.hypothesis == NEVER)
+
+    @property
+    def _reached(self) -> str:
+        if not self.plan.table:
+            return super()._reached
+        return f"the table of {self._horizon:,} rows is learned"
+
+    def _published_html(self) -> Markup:
+        return self.evidence._repr_html_() if self.plan.table else super()._published_html()
+
+    def _in_words(self) -> str:
+        why = "".join(f"; {remark}" for remark in self.remarks)
+        return f"no cause is published{why}" if self.hypothesis == NEVER else super()._in_words()
 
     @property
     def missed(self) -> int:
@@ -228,9 +321,38 @@ class PrivateCauses(PrivateLearner):
         found = summarize_causes(self.releases, self.evidence)
         bars = [one.bar for one in found if one.standing]
         ax = plot_rates(bars, ax, min_rate=self.rate_to_beat)
-        title = "Public: rates estimated from private counts"
+        title = f"Public: rates estimated from private counts of {self.plan.counted}"
         ax.set_title(title, loc="left", color=INK, fontsize=LETTERS + 1)
         ax.set_xlabel("positive rate (grey: of all other events; dashed: rate to beat)")
+        return ax
+
+    def plot_over_time(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the rate of each cause over the rounds: whether it came down, say. Public.
+
+        A step is the rate in one or more windows of rounds, the band around it the interval of
+        95 %, the grey line the rate of the events that no published cause matches. The axis is of
+        times where the rounds came with them (`littlestone learn --time`).
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; new axes by default, which pyplot does not know of:
+            `learner.plot_over_time().figure.savefig("rates.svg")`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        found = over_time(self.windows, self.evidence)
+        ax = plot_over_time(found.lines, ax, timed=found.timed)
+        title = f"Public: rates estimated from private counts of {self.plan.counted}"
+        ax.set_title(title, loc="left", color=INK, fontsize=LETTERS + 1)
+        ax.set_xlabel(f"{found.zone} (grey: the rate of all other events)")
+        if found.histories:
+            for name in ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK).get_texts():
+                # A dollar in text from the data must not begin mathematics.
+                name.set_parse_math(False)
         return ax
 
     def end_window(self) -> None:
@@ -244,15 +366,107 @@ class PrivateCauses(PrivateLearner):
         self._under_way.release()
 
 
+# What is kept of a user, in one whole number: epochs that have read it, the last, and rounds in that.
+EPOCH_BITS, ROUND_BITS = 32, 8
+
+
+def _pack(epochs: int, last: int, rounds: int) -> int:
+    return (epochs << EPOCH_BITS | last) << ROUND_BITS | rounds
+
+
+def _unpack(held: int) -> tuple[int, int, int]:
+    rounds, rest = held & ((1 << ROUND_BITS) - 1), held >> ROUND_BITS
+    return rest >> EPOCH_BITS, rest & ((1 << EPOCH_BITS) - 1), rounds
+
+
 def _mechanism(plan: CausesPlan, noise: Noise) -> CausesMechanism:
     """Return the mechanisms of a plan; where there is a first window, the gate begins after it."""
+    rounds, reads = plan.rounds_of_user, plan.reads
+    if rounds is not None:
+        # Those that draws read, and one in each other epoch, for the evidence.
+        rounds = rounds * reads + plan.counts_of_unit - reads
     return CausesMechanism(
         noise,
-        per_round=plan.per_round,
+        budget=plan.budget,
         epsilon_evidence=plan.epsilon_evidence,
         draw=plan.draw,
         check_every=plan.check_every,
         units=plan.units,
-        unit=plan.unit,
-        cap=plan.cap,
+        reads=reads,
+        counts=plan.counts_of_unit,
+        rounds=rounds,
+        epsilon_base=plan.epsilon_base,
     )
+
+
+def find_causes(
+    X: Any,
+    label: Any,
+    columns: Sequence[str | Ranges],
+    *,
+    epsilon: Real,
+    delta: Real,
+    users: Any = None,
+    width: int = 1,
+    limit: int = 8,
+    normal: Sequence[Any] = (),
+    values: Mapping[str, Sequence[Any]] | None = None,
+    min_rate: Real | str = AUTO,
+    bad_rows: BadRows = "refuse",
+) -> PrivateCauses:
+    """Find out, privately, what causes the positives of a finished table.
+
+    The order of the rows does not matter. The whole table is learned at once, and one rule is
+    published: read `hypothesis`, `evidence` and `guarantee` of what is returned, or `plot()` it.
+
+    Parameters
+    ----------
+    X : table
+        The rows: a frame of pandas or polars, a table of pyarrow, a dict of columns, a list of dicts.
+    label : sequence or str
+        Their labels, 0 and 1; or the name of their column.
+    columns : sequence of str or Ranges
+        The columns that may be the cause.
+    epsilon, delta : Real
+        The privacy budget.
+    users : sequence or str, optional
+        Whose each row is, or the name of that column: then all rows of a user are protected.
+    width, limit, normal, values
+        As in `Causes`.
+    min_rate : Real or "auto"
+        The positive rate that a cause has to beat at least; "auto" asks for twice the odds of all
+        rows, and at least 2 %.
+    bad_rows : {"refuse", "null"}
+        What happens to rows that cannot be read.
+
+    Returns
+    -------
+    PrivateCauses
+        The learner, at the end of the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draw = np.random.default_rng(0)
+    >>> eaten = {dish: draw.choice(["yes", "no"], 500) for dish in ("soup", "fish", "cake")}
+    >>> ill = draw.random(500) < np.where(eaten["fish"] == "yes", 0.7, 0.1)
+    >>> answers = {dish: ["yes", "no"] for dish in eaten}
+    >>> found = find_causes(eaten, ill, list(eaten), epsilon=1, delta=1e-6, values=answers)
+    >>> print(found.hypothesis)
+    fish = 'yes'
+    """
+    cls = Causes(columns, width, limit, normal, values or {})
+    rounds = join_rounds(list(read_parts(cls, X, label, users, bad_rows)))
+    if not len(rounds):
+        raise BadExample("the table has no rows")
+    learner = PrivateCauses(
+        cls,
+        epsilon,
+        delta,
+        len(rounds),
+        min_rate=min_rate,
+        unit="event" if users is None else "user",
+        table=True,
+    )
+    learner.learn(rounds)
+    return learner

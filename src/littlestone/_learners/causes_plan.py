@@ -13,12 +13,13 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple, get_args
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._classes.causes import Causes
 from littlestone._hypotheses.causes import Cause
-from littlestone._learners.evidence import Window, rate_of
+from littlestone._learners.evidence import COUNTED_ONCE, Window, rate_of
 from littlestone._learners.known import KnownKeys
 from littlestone._learners.plan_table import (
     AUTO_RATE,
@@ -35,7 +36,9 @@ from littlestone._learners.plan_table import (
 from littlestone._learners.rate_to_beat import (
     FOLLOW,
     LEAST_RATE,
+    LIFT,
     LIFT_NOW,
+    MOST_RATE,
     Baseline,
     RateToBeat,
     odds,
@@ -43,13 +46,22 @@ from littlestone._learners.rate_to_beat import (
     weights_of,
 )
 from littlestone._privacy.accounting import Cost, Unit
-from littlestone._privacy.causes import UNITS, EpochTerms, Known, SparseExponential, Threshold
-from littlestone._privacy.parameters import BadParameter, Real, enclose_exp, whole
+from littlestone._privacy.causes import (
+    UNITS,
+    EpochTerms,
+    Known,
+    SparseExponential,
+    Threshold,
+    UserBound,
+)
+from littlestone._privacy.parameters import BadParameter, Real, whole
 from littlestone.errors import BadClass
 
 AUTO = AUTO_RATE
 # The share of epsilon that the evidence has.
 EVIDENCE_SHARE = Fraction(1, 10)
+# Of users the evidence counts one round each in every epoch.
+USER_EVIDENCE_SHARE = Fraction(1, 5)
 # The rounds of the first window at most, and as a share of the horizon; and of these the ones that
 # find the base rate, at least and as a share, where the others look for values.
 FIRST_ROUNDS, FIRST_SHARE = 2000, Fraction(1, 20)
@@ -58,6 +70,8 @@ BASE_ROUNDS, BASE_SHARE = 400, 5
 PRIOR = (Fraction(1), Fraction(3, 10), Fraction(1, 10))
 # What all known patterns weigh that no row lists, beside nothing: a draw names one so often.
 KNOWN_WEIGHT = Fraction(1, 2000)
+# The same of all draws from a finished table together: each has a part, by its rate.
+TABLE_KNOWN_WEIGHT = Fraction(1, 300)
 # The largest number of known patterns that has a number of 64 bits.
 MOST_KNOWN = 1 << 62
 # A drop must gain so many missed positives to weigh as much as nothing. To replace a cause by a
@@ -90,11 +104,30 @@ CHECK_EVERY = 8
 DRAW_MARGIN, MONITOR_MARGIN = 2, 3
 # An epoch ends after so many rounds at the latest, so that memory is bounded.
 LONGEST_EPOCH = 1 << 21
+# The most rows of a finished table: they are held in memory, and scores are exact in 64 bits.
+MOST_ROWS = 1 << 27
 # While causes are published an epoch ends after this share of the horizon, then twice as much, and
 # so on: a cause that has been repaired is dropped after about as long as it stood.
 FIRST_EPOCHS = 32
 # How many values of a column are taken to be found in a first window, for a forecast.
 TYPICAL_VALUES = 10
+# Where users are protected epochs end at public ages: so many at least, and as many as may read a
+# user. Each reads so many rounds of a user, whose part in a score is at least minus the third and at
+# most 1. To drop a cause that nobody speaks for is so unlikely, in nats.
+USER_EPOCHS, USER_ROUNDS, LOWEST_PART, DROP_NATS = 2, 16, 0.5, 7
+# Of a finished table: the noise of the number of positives, in rows of a hundred, and what share of
+# epsilon that has. The first draw is made at the rate at which a cause of this share of all positives
+# is found; what finds nothing is tried at so many times the rate.
+BASE_NOISE, LEAST_BASE, MOST_BASE = 140, Fraction(1, 100), Fraction(3, 20)
+TABLE_SHARE, TABLE_STEP = 0.1, 3
+# So many scales of noise are taken off the number of positives, and at most this share of it, or of
+# the negatives: what a cause has to beat stays well above the base rate.
+BASE_DOUBT, MOST_DOUBT = 2, Fraction(1, 10)
+# How many positives a pattern of a table has at least that is not known and yet drawn: there are no
+# more of them than positives over this number.
+FEWEST_POSITIVES = 30
+# Rates of draws from a table are multiples of this.
+RATE_GRID = 1 << 20
 # Windows of evidence: the first after a change as a share of the horizon, then twice as long.
 SHORTEST_WINDOW, FIRST_WINDOWS, FEWEST_WINDOWS = 1000, 256, 8
 
@@ -139,7 +172,9 @@ class CausesPlan(PlanTable):
     unit : {"event", "user"}
         What is protected whole.
     cap : int, optional
-        The most rounds of one user; for users only.
+        The most epochs that read a user; for users only.
+    table : bool
+        Whether the rows are those of a finished table, in no order, which every draw reads.
 
     Examples
     --------
@@ -166,6 +201,7 @@ class CausesPlan(PlanTable):
     change_cost: Fraction
     unit: Unit = "event"
     cap: int | None = None
+    table: bool = False
 
     expected_mistakes = None
     # Costs and weights are whole numbers of so many to one.
@@ -173,7 +209,7 @@ class CausesPlan(PlanTable):
 
     def __post_init__(self) -> None:
         self._check_fields(
-            ("epsilon", "delta", "evidence_share"),
+            ("epsilon", "evidence_share"),
             ("horizon", "check_every", "longest_epoch", "evidence_every"),
         )
         object.__setattr__(self, "change_cost", checked_change_cost(self.change_cost))
@@ -182,15 +218,21 @@ class CausesPlan(PlanTable):
         if self.longest_epoch % self.check_every or self.first_window % self.check_every:
             raise BadParameter("epochs and the first window end at a check")
         # Scores are exact in 64 bits for units and epochs of these sizes only.
-        if self.longest_epoch > LONGEST_EPOCH:
+        if self.longest_epoch > LONGEST_EPOCH and not self.table:
             raise BadParameter(f"an epoch has at most {LONGEST_EPOCH:,} rounds")
+        if self.horizon > MOST_ROWS and self.table:
+            raise BadParameter(f"a table has at most {MOST_ROWS:,} rows")
+        check_unit(self.unit, self.cap)
         if self.min_rate != checked_min_rate(self.min_rate):
             raise BadParameter(f"min_rate is a fraction of at most {THOUSANDTHS}ths, or 'auto'")
-        if (self.min_rate == AUTO) != (whole(self.first_window, "first_window", least=0) > 0):
+        first = whole(self.first_window, "first_window", least=0) > 0
+        if (self.watches and self.min_rate == AUTO) != first:
             raise BadParameter("min_rate='auto' has a first window, and a given rate has none")
         if not 0 <= self.base_rounds <= self.first_window:
             raise BadParameter("the base rate is found in rounds of the first window")
         checked_baseline(self.baseline)
+        if self.unit == "user" and self.baseline != FOLLOW and self.min_rate == AUTO:
+            raise BadParameter("where users are protected, a fixed rate to beat is given: min_rate")
 
     @classmethod
     def practical(
@@ -205,6 +247,7 @@ class CausesPlan(PlanTable):
         change_cost: Real = CHANGE_COST,
         unit: Unit = "event",
         cap: int | None = None,
+        table: bool = False,
     ) -> "CausesPlan":
         """Choose all constants by formulas, from the class and the budget.
 
@@ -220,7 +263,7 @@ class CausesPlan(PlanTable):
             The positive rate that a cause has to beat at least, above 0 and below 1. "auto" begins
             with twice the odds of a first window, and at least 2 %.
         baseline : {"follow", "fixed"}
-            Whether the rate to beat follows the stream (docs/causes.md): about twice the odds of
+            Whether the rate to beat follows the stream (docs/choosing.md): about twice the odds of
             the rows that no published cause matches. "fixed" keeps what it was at first.
         change_cost : Real
             How many missed positives one published change of rule is worth; 0 publishes every
@@ -228,7 +271,9 @@ class CausesPlan(PlanTable):
         unit : {"event", "user"}
             What is protected whole.
         cap : int, optional
-            The most rounds of one user; required for users.
+            The most epochs that read a user; required for users, but not of a table.
+        table : bool
+            Whether the rows are those of a finished table, all of which are learned at once.
 
         Raises
         ------
@@ -239,19 +284,28 @@ class CausesPlan(PlanTable):
             raise BadClass(
                 f"PrivateCauses learns Causes(columns), not {causes!r}: use DPSOA or PrivateExperts"
             )
+        if table and unit == "user":
+            # Every draw reads every user, whatever was asked for.
+            cap = 1
         check_unit(unit, cap)
-        rounds = 1 if cap is None else whole(cap, "cap", least=1)
-        exact, length = planned_epsilon(epsilon, rounds, "a cap"), planned_horizon(horizon)
-        given = checked_min_rate(min_rate)
-        first = min(FIRST_ROUNDS, math.ceil(length * FIRST_SHARE)) if given == AUTO else 0
-        first = at_checks(first)
+        reads = 1 if cap is None else whole(cap, "cap", least=1)
+        exact, length = planned_epsilon(epsilon, reads, "a cap"), planned_horizon(horizon)
+        given, watches = checked_min_rate(min_rate), unit == "event" and not table
+        first = min(FIRST_ROUNDS, math.ceil(length * FIRST_SHARE))
+        first = at_checks(first) if given == AUTO and watches else 0
+        longest_epoch = LONGEST_EPOCH
+        if not watches:
+            longest_epoch = length if table else at_checks(-(-length // max(USER_EPOCHS, reads)))
+            longest_epoch = longest_epoch if table else min(LONGEST_EPOCH, longest_epoch)
         base = max(first // BASE_SHARE, min(first, BASE_ROUNDS)) if causes.undeclared else first
         known = KnownKeys(causes, causes.values).counts
         longest = max(length // FEWEST_WINDOWS, SHORTEST_WINDOW)
+        # Of users few rounds are counted: more windows would hold little but noise.
+        windows = FIRST_WINDOWS if watches else FEWEST_WINDOWS
         return cls(
             made_for=repr(causes),
             epsilon=exact,
-            delta=planned_delta(delta),
+            delta=_planned_delta(delta, causes),
             horizon=length,
             pattern_counts=" ".join(map(str, causes.pattern_counts)),
             known_counts=" ".join(map(str, known)),
@@ -260,14 +314,21 @@ class CausesPlan(PlanTable):
             baseline=baseline,
             first_window=first,
             base_rounds=base,
-            evidence_share=EVIDENCE_SHARE,
-            check_every=CHECK_EVERY,
-            longest_epoch=LONGEST_EPOCH,
-            evidence_every=at_checks(min(longest, max(SHORTEST_WINDOW, length // FIRST_WINDOWS))),
+            evidence_share=USER_EVIDENCE_SHARE if unit == "user" and not table else EVIDENCE_SHARE,
+            # A table has one check, at its end.
+            check_every=length if table else CHECK_EVERY,
+            longest_epoch=longest_epoch,
+            evidence_every=at_checks(min(longest, max(SHORTEST_WINDOW, length // windows))),
             change_cost=checked_change_cost(change_cost),
             unit=unit,
             cap=cap,
+            table=table,
         )
+
+    @property
+    def watches(self) -> bool:
+        """Return whether a monitor ends epochs: else they end at public ages."""
+        return self.unit == "event" and not self.table
 
     @property
     def given_rate(self) -> Fraction:
@@ -280,19 +341,37 @@ class CausesPlan(PlanTable):
         return list(map(int, self.known_counts.split()))
 
     @property
-    def per_round(self) -> Cost:
-        """Return what one round may cost, so that a user of `cap` rounds costs the budget."""
-        if self.cap is None:
-            return Cost(self.epsilon, self.delta)
-        # Group privacy (Theorem 14), solved for one round; powers rounded up, so delta is enough.
-        each = self.epsilon / self.cap
-        powers = (Fraction(enclose_exp(each * n, 40)[1]) for n in range(self.cap))
-        return Cost(each, self.delta / (sum(powers) * (1 + Fraction(1, 10**9))))
+    def budget(self) -> Cost:
+        """Return what one unit may cost: a round, or all rounds of a user."""
+        return Cost(self.epsilon, self.delta)
+
+    @cached_property
+    def reads(self) -> int:
+        """Return from how many epochs at most a draw reads a unit."""
+        return min(self.cap or 1, self.counts_of_unit)
+
+    @property
+    def counts_of_unit(self) -> int:
+        """Return how many rounds of a unit the evidence counts: of a user, one in each epoch."""
+        return 1 if self.unit == "event" else -(-self.horizon // self.longest_epoch)
+
+    @property
+    def rounds_of_user(self) -> int | None:
+        """Return how many rounds of a user an epoch reads; None where rounds are protected."""
+        return USER_ROUNDS if self.unit == "user" else None
 
     @property
     def epsilon_evidence(self) -> Fraction:
-        """Return what the evidence of one round costs."""
-        return self.per_round.epsilon * self.evidence_share
+        """Return what the evidence of one unit costs."""
+        return self.epsilon * self.evidence_share
+
+    @property
+    def epsilon_base(self) -> Fraction | None:
+        """Return what the base rate of a finished table costs; None of a stream."""
+        if not self.table:
+            return None
+        usual = Fraction(BASE_NOISE, self.horizon)
+        return max(LEAST_BASE * self.epsilon, min(usual, MOST_BASE * self.epsilon))
 
     @property
     def prior(self) -> tuple[Fraction, ...]:
@@ -311,9 +390,10 @@ class CausesPlan(PlanTable):
         pairs = counts[min(1, len(counts) - 1)]
         found = []
         for count, share, prior in zip(counts, PRIOR, self.prior, strict=False):
-            weight = KNOWN_WEIGHT * share / total / max(count, pairs, 1)
+            idle = TABLE_KNOWN_WEIGHT if self.table else KNOWN_WEIGHT
+            weight = idle * share / total / max(count, pairs, 1)
             # As unknown ones they may weigh more.
-            drawn = 0 < count <= MOST_KNOWN and weight > self.per_round.delta * prior
+            drawn = 0 < count <= MOST_KNOWN and weight > self._delta_of_row * prior
             found.append(Known(count, weight) if drawn else Known(0, Fraction(1)))
         return tuple(found)
 
@@ -338,21 +418,98 @@ class CausesPlan(PlanTable):
             # The cost of this epoch is found at its end, and may be larger.
             within = min(HEADROOM * cost, 1 / cost)
             least = 1.0 if cost < 1 < HEADROOM * cost else min(max(within, LEAST_HEAD), 1.0)
+        epsilon = self.epsilon - self.epsilon_evidence
+        if not self.watches:
+            terms = self._unwatched_terms(least, epsilon / self.reads, known, margin)
+            return terms._replace(frequent=self._frequent(cost)) if self.table else terms
         swing = 1 + Fraction(math.ceil(least * THOUSANDTHS), THOUSANDTHS)
-        epsilon = self.per_round.epsilon - self.epsilon_evidence
         # A constant rational near the square root that minimises the sum.
         ratio = math.sqrt(float(swing) * MONITOR_MARGIN / self._nats(known, 1))
         best = epsilon / (swing + Fraction(round(1024 * ratio), 1024))
         rate = min(epsilon / 2, best, LARGEST_RATE)
         return EpochTerms(epsilon - swing * rate, rate, swing, known, margin)
 
-    def _nats(self, known: Sequence[Known], width: int) -> float:
+    def _unwatched_terms(
+        self, least: float, epsilon: Fraction, known: tuple[Known, ...], margin: int
+    ) -> EpochTerms:
+        """Return the terms of an epoch without a monitor that may cost so much."""
+        users, swing = None, Fraction(2)
+        if self.rounds_of_user is not None:
+            lowest = Fraction(math.ceil(max(least, LOWEST_PART) * THOUSANDTHS), THOUSANDTHS)
+            users, swing = UserBound(lowest, self.rounds_of_user), 1 + lowest
+        # Theorem 19: a user moves scores through all of its part, a row by a whole weight.
+        rate = min(epsilon / 2 / (swing if users else 1), LARGEST_RATE)
+        share = Fraction(1, self.reads)
+        return EpochTerms(Fraction(0), rate, swing, known, margin, share, users)
+
+    def _frequent(self, cost: float) -> tuple[Fraction, ...]:
+        """Return what unknown patterns weigh once enough positives of a table list them, by width."""
+        counts, total = [int(count) for count in self.pattern_counts.split()], sum(PRIOR)
+        # The odds to beat are twice those of all rows.
+        positives = self.horizon * rate_of_odds(cost / LIFT)
+        shares = [TABLE_KNOWN_WEIGHT * share / total for share in PRIOR]
+        return tuple(
+            share / max(1, math.ceil(count * positives / FEWEST_POSITIVES))
+            for share, count in zip(shares, counts, strict=False)
+        )
+
+    def next_draw(
+        self,
+        terms: EpochTerms,
+        left: Fraction,
+        positives: float,
+        before: tuple[Fraction, bool] | None,
+    ) -> EpochTerms | None:
+        """Return the terms of the next draw from a finished table, or None if there is none.
+
+        Parameters
+        ----------
+        terms : EpochTerms
+            The terms of a draw that costs everything.
+        left : Fraction
+            The epsilon that is left for draws.
+        positives : float
+            About how many positives there are, in whole weights.
+        before : tuple of Fraction and bool, optional
+            The rate of the draw before, and whether it found a cause.
+        """
+        reach = terms.swing if terms.users else Fraction(1)
+        most = min(left / 2 / reach, LARGEST_RATE)
+        whole = (self.epsilon - self.epsilon_evidence - (self.epsilon_base or 0)) / 2 / reach
+        if before is None:
+            least = TABLE_SHARE * max(positives, 1.0)
+            first = self._nats(terms.known, 1, terms.frequent) / least
+            # A draw of a low rate has a small part of what keys weigh in all draws.
+            wanted = Fraction(first + max(0.0, math.log(float(whole) / first)) / least)
+        else:
+            wanted = before[0] if before[1] else TABLE_STEP * before[0]
+            if before[0] >= LARGEST_RATE and not before[1]:
+                return None
+        # What would not be enough for another one is spent at once.
+        rate = wanted if 2 * wanted <= most else most
+        rate = Fraction(math.floor(rate * RATE_GRID), RATE_GRID)
+        if rate <= 0:
+            return None
+        share = rate / max(whole, rate)
+        known = tuple(Known(keys, weight * share) for keys, weight in terms.known)
+        frequent = tuple(weight * share for weight in terms.frequent)
+        return terms._replace(rate=rate, share=share, known=known, frequent=frequent)
+
+    @property
+    def _delta_of_row(self) -> Fraction:
+        """Return what the unknown patterns of one row weigh at most, in the only or every epoch."""
+        return self.delta / self.reads / (self.rounds_of_user or 1)
+
+    def _nats(self, known: Sequence[Known], width: int, frequent: Sequence[Fraction] = ()) -> float:
         """Return the logarithm of what the gain of a cause has to outweigh, with a margin."""
-        weight = self.per_round.delta * self.prior[width - 1]
+        weight = self._delta_of_row * self.prior[width - 1]
+        if weight and frequent:
+            weight = max(weight, frequent[width - 1])
         # Some are known that were published before: the next cause need not be one of them.
         if self.values_known and len(known) >= width and known[width - 1].keys:
             weight = max(weight, known[width - 1].weight)
-        return DRAW_MARGIN - math.log(float(weight))
+        # Without a delta patterns that are not known are never drawn.
+        return DRAW_MARGIN - math.log(float(weight)) if weight else math.inf
 
     def needed(self, terms: EpochTerms, width: int = 1) -> float:
         """Return the gain, in missed positives, with which a cause is usually drawn.
@@ -364,7 +521,7 @@ class CausesPlan(PlanTable):
         width : int
             The conditions of the cause.
         """
-        return 1 + self._nats(terms.known, width) / float(terms.rate)
+        return 1 + self._nats(terms.known, width, terms.frequent) / float(terms.rate)
 
     def threshold(self, terms: EpochTerms) -> float:
         """Return the loss above that of the base rate at which the monitor fires, before noise."""
@@ -372,12 +529,13 @@ class CausesPlan(PlanTable):
 
     def draw(self, terms: EpochTerms) -> SparseExponential:
         """Return the draw of an epoch."""
+        penalty = DROP_PENALTY if self.watches else math.ceil(DROP_NATS / terms.rate)
         return SparseExponential(
             terms,
-            delta=self.per_round.delta,
+            delta=self.delta * terms.share,
             prior=self.prior,
             units=self.units,
-            drop_penalty=DROP_PENALTY,
+            drop_penalty=penalty,
             replace_weight=REPLACE_WEIGHT,
             replace_penalty=REPLACE_PENALTY,
         )
@@ -480,9 +638,14 @@ class CausesPlan(PlanTable):
         base : float or None
             The rate of the rows that no published cause matched; None if it is unknown.
         """
+        if rate is None and self.table:
+            return "the table is not learned yet: the `littlestone learn` that began it does so"
         if rate is None:
             return f"what a cause has to beat is known after the first {self.first_window:,} rounds"
         said, floor = f"a cause has to beat a rate of {rate:.1%}", float(self.given_rate)
+        if self.table:
+            why = "the least that is asked" if rate <= floor else "twice the odds of all rows"
+            return f"{said}: {why}"
         if self.baseline == FOLLOW and rate <= floor:
             return f"{said}, the least that is asked: twice the odds of all other rows are less"
         if self.baseline == FOLLOW:
@@ -499,18 +662,30 @@ class CausesPlan(PlanTable):
             "with the label may be published. Begin a new run with --baseline follow"
         )
 
+    @property
+    def counted(self) -> str:
+        """Say what the evidence counts."""
+        if self.unit == "event":
+            return "events"
+        return f"events, one of each user{'' if self.table else ' and epoch'}"
+
+    def _length(self) -> tuple[str, str, str]:
+        return ("rows", f"{self.horizon:,}", "all at once") if self.table else super()._length()
+
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
-        cost, auto = odds(float(self.given_rate)), self.min_rate == AUTO
+        cost, auto = odds(float(self.given_rate)), self.first_window > 0
         terms = self.terms(cost, self.declared)
         follows = self.baseline == FOLLOW
         least = f"{float(self.given_rate):.1%} at least"
         if auto:
             why = f"twice the odds of the first {self.base_rounds:,} rounds"
             yield "rate to beat", least, f"{why}, then it follows the stream" if follows else why
+        elif self.table:
+            yield "rate to beat", least, "twice the odds of all rows"
         else:
             why = "it follows the stream above that" if follows else "as given"
             yield "rate to beat", least if follows else f"{float(self.given_rate):.1%}", why
-        if follows:
+        if follows and self.watches:
             yield (
                 "if the base rate moves",
                 "rate to beat, monitor and draws follow",
@@ -522,6 +697,9 @@ class CausesPlan(PlanTable):
                 f"{known:,} patterns",
                 "declared, or ranges: found on less evidence",
             )
+        if not self.watches:
+            yield from self._unwatched_lines(terms)
+            return
         if self.first_window > self.base_rounds:
             rounds = self.first_window - self.base_rounds
             yield "known values", "those that stand out", f"in {rounds:,} more of the first rounds"
@@ -529,7 +707,7 @@ class CausesPlan(PlanTable):
         yield "evidence's budget", spent, "once, for all windows"
         yield (
             "monitor and draws",
-            f"epsilon {float(self.per_round.epsilon - self.epsilon_evidence):.4g} together",
+            f"epsilon {float(self.epsilon - self.epsilon_evidence):.4g} together",
             f"monitor {float(terms.monitor):.4g}, rate of the draw {float(terms.rate):.4g}, at the "
             "least rate to beat; releases are unlimited",
         )
@@ -545,21 +723,55 @@ class CausesPlan(PlanTable):
         yield "check every", f"{self.check_every:,} rounds", "a public schedule"
         yield "epochs end after", f"{self.longest_epoch:,} rounds at most", "bounds memory"
 
+    def _unwatched_lines(self, terms: EpochTerms) -> Iterator[tuple[str, str, str]]:
+        spent = f"epsilon {float(self.epsilon_evidence):.4g}"
+        if self.table:
+            base = float(self.epsilon_base or 0)
+            yield "base rate", f"epsilon {base:.4g}", "how many rows are positive, once"
+            left = float(self.epsilon) - base - float(self.epsilon_evidence)
+            yield "draws", f"epsilon {left:.4g} together", "each reads the whole table"
+            yield "evidence's budget", spent, "once, for what is published"
+        else:
+            draws = float(self.epsilon - self.epsilon_evidence)
+            yield (
+                "draws",
+                f"epsilon {draws:.4g} together",
+                f"at most {self.reads} read a user (--cap)",
+            )
+            yield "evidence's budget", spent, "one round of a user in each epoch"
+            yield "epochs end after", f"{self.longest_epoch:,} rounds", "a public schedule"
+        if terms.users is not None:
+            rounds = terms.users.rounds
+            what, most = (
+                ("rows", f"{rounds} at most") if self.table else ("rounds", f"{rounds} in an epoch")
+            )
+            yield f"{what} of a user", most, "all of them count as one, or less"
+
     def _forecast(self) -> Iterator[tuple[str, str]]:
+        if self.unit == "user":
+            users = forecast(self, 1.0).positives
+            yield f"about {users:.0f} users that a cause fails", "in one epoch, each at least once"
+            return
         yield (
-            f"about {forecast(self, 1.0).positives:.0f} positives of a cause that always fails",
-            f"{forecast(self, 0.3).positives:.0f} of one that fails 30 % of the time",
+            f"about {forecast(self, 1.0).positives:.0f} positives until a cause that always fails is "
+            "published",
+            "if nothing else ever fails",
         )
 
 
 # Shares of the events for which silence is explained.
 SHARES = (0.01, 0.05, 0.2)
+WHAT_TO_TRY = (
+    "what to try: more rows or a larger epsilon (`littlestone plan` forecasts both), other "
+    "columns, or values that are declared beforehand (`--values`). A second run on the same rows "
+    "spends its epsilon again"
+)
 # A rate that is hardly any, and the rounds, in scales of noise, of a window that can show it.
 HARDLY, LONG_WINDOW = 0.02, 20
 
 
 def remarks_on(plan: CausesPlan, windows: Sequence[Window], *, silent: bool) -> list[str]:
-    """Say what to know of a run: why no cause is published, and that it may be sorted. Public.
+    """Say how events count, why no cause is published, and that rows may be sorted. Public.
 
     Parameters
     ----------
@@ -571,17 +783,28 @@ def remarks_on(plan: CausesPlan, windows: Sequence[Window], *, silent: bool) -> 
         Whether no cause is published.
     """
     counts = [
-        (sum(window.positives), sum(window.positives) + sum(window.negatives))
-        for window in windows
-        if window.stop - window.start > LONG_WINDOW * window.scale
+        (sum(window.positives), sum(window.positives) + sum(window.negatives)) for window in windows
     ]
-    rates = [rate_of(positives, rows) for positives, rows in counts]
-    said = []
+    # Of users a window counts fewer than it has rounds.
+    rates = [
+        rate_of(positives, rows)
+        for window, (positives, rows) in zip(windows, counts, strict=True)
+        if rows > LONG_WINDOW * window.scale
+    ]
+    said = [COUNTED_ONCE] if any(len(window.causes) > 1 for window in windows) else []
     if rates and min(rates) <= HARDLY and max(rates) >= 1 - HARDLY:
         said.append(
             "some stretches have no positive row and others hardly any else: if the rows are sorted "
-            "by their label, shuffle them and begin anew, as causes cannot be told apart so"
+            "by their label, their order means nothing, so learn them as a finished table (--table, "
+            "find_causes) in a new run"
         )
+    if plan.unit == "user":
+        said.append(f"what is counted are {plan.counted}: rates are those of users")
+    if plan.table and windows and windows[-1].drawn:
+        taken = _taken(plan, windows[-1].to_beat, plan.horizon, 0)
+        other = "" if silent else "other "
+        said.append(f"no {other}cause has enough positives to be published: {taken}")
+        return [*said, *([WHAT_TO_TRY] if silent else [])]
     return [*said, *_why_silent(plan, windows)] if silent else said
 
 
@@ -589,40 +812,63 @@ def _why_silent(plan: CausesPlan, windows: Sequence[Window]) -> Iterator[str]:
     """Say what a cause would have taken, and which rows no draw has read."""
     draws = [window for window in windows if window.drawn]
     starts = [plan.first_window, *(window.stop for window in draws)]
-    if draws:
-        start, window = max(
-            zip(starts, draws, strict=False), key=lambda epoch: epoch[1].stop - epoch[0]
-        )
+    stood = max((window.stop for window in windows if window.causes), default=0)
+    silent = [epoch for epoch in zip(starts, draws, strict=False) if epoch[0] >= stood]
+    if silent:
+        start, window = max(silent, key=lambda epoch: epoch[1].stop - epoch[0])
         margin = plan.margin([before for before in windows if before.stop <= start], ())
         taken = _taken(plan, window.to_beat, window.stop - start, margin)
         # A draw reads the rows since the one before.
         yield (
-            f"the longest draw read rounds {start + 1:,} to {window.stop:,}: there a cause would "
-            f"have been published {taken} positive or more. With fewer, it needs more rounds or a "
-            "larger epsilon: `littlestone plan` says how many"
+            f"no draw{' since' if stood else ''} found a cause with enough positives. The longest "
+            f"draw read rounds {start + 1:,} to {window.stop:,}: {taken}"
         )
+        yield WHAT_TO_TRY
+    elif plan.table and windows:
+        yield "no draw was made: nearly all rows are positive, so no cause can be told apart"
     end = windows[-1].stop if windows else 0
-    if end - starts[-1] >= plan.check_every:
-        last = plan.horizon // plan.check_every * plan.check_every
-        latest = min(starts[-1] + plan.longest_epoch, last)
+    last = plan.horizon // plan.check_every * plan.check_every
+    latest = min(starts[-1] + plan.longest_epoch, last)
+    if starts[-1] + plan.check_every <= end < latest:
         yield (
-            f"rows after round {starts[-1]:,} have not been read by a draw yet: that comes at round "
+            f"no draw has read the rows after round {starts[-1]:,}: the next comes at round "
             f"{latest:,} at the latest"
         )
 
 
 def _taken(plan: CausesPlan, to_beat: float, rounds: int, margin: int) -> str:
     """Return how many positives causes of some shares would have needed in an epoch, in words."""
+    if to_beat > float(MOST_RATE) - 1e-6 > plan.given_rate:
+        return "no cause can stand out where nearly all rows are positive, or may be"
     cost = odds(to_beat)
     terms = plan.terms(cost, plan.declared, margin)
     positive, negative = (w / plan.units for w in weights_of(cost, terms.swing, plan.units))
-    needed, words = plan.needed(terms) + margin, []
-    for share in SHARES:
-        rows = share * rounds
-        positives = (needed + negative * rows) / (positive + negative)
-        if positives <= rows:
-            words.append(f"{positives:,.0f} of {rows:,.0f} events ({share:.0%} of all)")
-    return f"with {', '.join(words)}" if words else "in no case: there are too few rows"
+    needed = plan.needed(terms) + margin
+    cases = [
+        (f"{100 * share:g} %", f"{positives:,}")
+        for share in SHARES
+        for rows in [share * rounds]
+        for positives in [math.ceil((needed + negative * rows) / (positive + negative))]
+        if positives <= rows
+    ]
+    if not cases:
+        return "these rows are too few for any cause to be published"
+    shares, numbers = (
+        f"{', '.join(rest)} or {last}" if rest else last for *rest, last in zip(*cases, strict=True)
+    )
+    return f"a cause with {shares} of these events would have needed {numbers} positives"
+
+
+def _planned_delta(delta: Real, causes: Causes) -> Fraction:
+    """Return the delta of a plan: 0 will do where all values are known beforehand."""
+    if delta != 0:
+        return planned_delta(delta)
+    if causes.undeclared or causes.has_outcomes:
+        raise BadParameter(
+            "delta = 0 requires that the values of all columns are declared, and labels of two "
+            "values: what is not known beforehand cannot be published without a delta"
+        )
+    return Fraction(0)
 
 
 def checked_baseline(baseline: str) -> None:
@@ -662,6 +908,8 @@ def forecast(
     mixed = base if share is None else part * p + (1 - part) * base
     beat = RateToBeat(plan.baseline, plan.units, float(plan.given_rate))
     beat.begin(mixed if plan.min_rate == AUTO else 0.0)
+    if not plan.watches:
+        return _unwatched_forecast(plan, p, share, width, beat)
     # The rows of a first window are read by no draw.
     rounds, loss = 0.0 if share is None else float(plan.first_window), 0.0
     for refusals in range(len(SLACK_CHEAP) + 1):
@@ -688,6 +936,25 @@ def forecast(
             beat.follow(mixed * epoch, epoch)
     # At the largest threshold the same is tried again and again: luck may still find it.
     return CauseForecast(rate_of_odds(cost), math.inf, None)
+
+
+def _unwatched_forecast(
+    plan: CausesPlan, rate: float, share: float | None, width: int, beat: RateToBeat
+) -> CauseForecast:
+    """Forecast for one draw that costs everything: of a table, or of the users of an epoch."""
+    terms = plan.terms(beat.cost, plan.declared)
+    if plan.table:
+        reach = terms.swing if terms.users else 1
+        left = (plan.epsilon - plan.epsilon_evidence - (plan.epsilon_base or 0)) / 2 / reach
+        terms = terms._replace(rate=min(left, LARGEST_RATE))
+    positive, negative = (w / plan.units for w in weights_of(beat.cost, terms.swing, plan.units))
+    # What a positive row, or a user with one, adds to the gain of the cause.
+    gain = positive - (1 / rate - 1) * negative if terms.users is None else 1.0
+    enough = plan.needed(terms, width) - DRAW_MARGIN / float(terms.rate)
+    positives = enough / gain if gain > 0 else math.inf
+    found = share is not None and terms.users is None and math.isfinite(positives)
+    rounds = positives / (rate * share) if found and share is not None else None
+    return CauseForecast(rate_of_odds(beat.cost), positives, rounds)
 
 
 def _likely_known(plan: CausesPlan) -> list[int]:

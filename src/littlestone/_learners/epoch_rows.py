@@ -10,6 +10,9 @@ of that value alone: values that share a hash share their negatives. Every key r
 of its hash, whatever other keys there are, so what a negative row does is still a function of that
 row, and moves its keys by the same amount: the proof holds whatever the hash (docs/guarantee.md,
 Theorem 15, "Hashed negatives"). Hashing positive rows would not be private.
+
+Where users are protected each row is kept with its user, and rows are counted for each pair of a user
+and a pattern (Theorem 19).
 """
 
 import json
@@ -30,11 +33,12 @@ from littlestone._hypotheses.columns import Column, column_from_cells, objects
 from littlestone._hypotheses.rows import Batch, column_of
 from littlestone._hypotheses.values import Mask, Plain, canonical, from_json, key_of, to_json
 from littlestone._learners.loop import ChangedState, StateData
-from littlestone._privacy.causes import Counts
+from littlestone._privacy.causes import Counts, UserPairs
 
 Hashes = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.intp]
+Users = npt.NDArray[np.uint64]
 
 # Batches are joined up to so many rows.
 SMALL_CHUNK = 1 << 12
@@ -58,12 +62,15 @@ class ColumnsOfRows(NamedTuple):
 
     negatives: tuple[Column, ...]
     positives: tuple[Column, ...]
+    # The users of negative and of positive rows, where users are protected.
+    users: tuple[Users, Users] | None = None
 
     def part(self, negatives: slice | Mask, positives: slice | Mask) -> "ColumnsOfRows":
         """Return some of the rows."""
         return ColumnsOfRows(
             tuple(column[negatives] for column in self.negatives),
             tuple(column[positives] for column in self.positives),
+            None if self.users is None else (self.users[0][negatives], self.users[1][positives]),
         )
 
 
@@ -151,6 +158,7 @@ class _Chunk(NamedTuple):
 
     positives: Ids
     negatives: tuple[Column, ...]
+    users: tuple[Users, Users] | None = None
 
     @property
     def size(self) -> int:
@@ -162,14 +170,23 @@ def _joined(chunks: list[_Chunk]) -> _Chunk:
     positives = np.concatenate([chunk.positives for chunk in chunks], axis=1)
     columns = zip(*(chunk.negatives for chunk in chunks), strict=True)
     hashes = (np.concatenate([part.values[part.codes] for part in parts]) for parts in columns)
-    return _Chunk(positives, tuple(map(_column_of_hashes, hashes)))
+    return _Chunk(positives, tuple(map(_column_of_hashes, hashes)), _users_of(chunks))
+
+
+def _users_of(chunks: list[_Chunk]) -> tuple[Users, Users] | None:
+    """Return the users of all negative and of all positive rows, where users are protected."""
+    pairs = [chunk.users for chunk in chunks if chunk.users is not None]
+    if not pairs:
+        return None
+    negative, positive = map(np.concatenate, zip(*pairs, strict=True))
+    return negative, positive
 
 
 class EpochRows:
     """Hold the unmatched rows of an epoch. Private."""
 
-    def __init__(self, cls: Causes) -> None:
-        self.cls, self.index = cls, pattern_index(cls)
+    def __init__(self, cls: Causes, by_user: bool = False) -> None:
+        self.cls, self.index, self.by_user = cls, pattern_index(cls), by_user
         self.clear()
 
     def __repr__(self) -> str:
@@ -199,7 +216,7 @@ class EpochRows:
     def add(self, rows: ColumnsOfRows) -> None:
         """Add rows that no published cause matches."""
         positives = map(_number, rows.positives, self._numbers)
-        chunk = _Chunk(np.array(list(positives)), rows.negatives)
+        chunk = _Chunk(np.array(list(positives)), rows.negatives, rows.users)
         if self._waiting_rows + chunk.size > SMALL_CHUNK:
             self._join()
             self._complete, self._waiting_rows = len(self._chunks), 0
@@ -212,14 +229,15 @@ class EpochRows:
         if len(waiting) > 1 or not self._waiting_rows:
             self._chunks[self._complete :] = [_joined(waiting)] if self._waiting_rows else []
 
-    def counts(self) -> tuple[Counts, npt.NDArray[np.intp], "PatternKeys"]:
-        """Return, of every active pattern, its negative and positive rows, and its width from 0."""
+    def counts(self) -> "PatternCounts":
+        """Return the rows that list each active pattern; where users are protected, by user."""
         values = [list(numbers) for numbers in self._numbers]
         patterns = PatternKeys(self.index, values)
         self._join()
         if not self._chunks:
-            return np.zeros((0, 2), np.int64), np.zeros(0, np.intp), patterns
+            return PatternCounts(np.zeros((0, 2), np.int64), np.zeros(0, np.intp), patterns)
         positives = np.concatenate([chunk.positives for chunk in self._chunks], axis=1)
+        users = _users_of(self._chunks)
         slots = [
             self._slot(slot, positives[place], values[place])
             for slot, place in enumerate(self.index.slots)
@@ -227,15 +245,22 @@ class EpochRows:
         # A key is a pattern and an outcome: the outcome is one more number of it.
         ids = [positives[-1] + 1] if self.cls.has_outcomes else []
         counts, widths = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.intp)]
+        pairs, keys_before = list[UserPairs](), 0
         for form in self.index.forms:
             chosen = [slots[slot] for slot in form]
             sizes = [*(slot.size for slot in chosen), *(len(values[-1]) for _ in ids)]
-            keys, listed = _distinct([*(slot.positives for slot in chosen), *ids], sizes)
+            columns = [*(slot.positives for slot in chosen), *ids]
+            keys, listed, key_of_row = _distinct(columns, sizes, by_row=users is not None)
             # A normal row speaks against its patterns whatever their outcome.
             counts.append(np.stack([_count_negatives(keys, chosen), listed], axis=1))
             widths.append(np.full(len(keys), len(form) - 1, dtype=np.intp))
             patterns.keys.append(keys)
-        return np.concatenate(counts), np.concatenate(widths), patterns
+            if users is not None:
+                found = _pairs_of(keys, chosen, key_of_row, users)
+                pairs.append(UserPairs(found.counts, found.places + keys_before))
+                keys_before += len(keys)
+        by_user = UserPairs(*map(np.concatenate, zip(*pairs, strict=True))) if pairs else None
+        return PatternCounts(np.concatenate(counts), np.concatenate(widths), patterns, by_user)
 
     def _slot(self, slot: int, positives: Ids, values: list[Plain]) -> "_Slot":
         place, table = self.index.slots[slot], self.index.tables[slot]
@@ -277,18 +302,24 @@ class EpochRows:
             for known, column in zip(values, chunk.positives.tolist(), strict=True)
         ]
         hashes = np.array([np.asarray(column.values[column.codes]) for column in chunk.negatives])
-        return json.dumps(exact).encode() + b"\n" + hashes.astype("<u4").tobytes()
+        users = b"" if chunk.users is None else np.concatenate(chunk.users).astype("<u8").tobytes()
+        return json.dumps(exact).encode() + b"\n" + hashes.astype("<u4").tobytes() + users
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load a saved state. Only called on a fresh object."""
         for _, part in sorted(parts.items()):
             text, _, data = part.partition(b"\n")
             exact = [column_from_cells(list(map(from_json, cells))) for cells in json.loads(text)]
-            hashes = np.frombuffer(data, "<u4").reshape(len(self.index.names), -1)
+            users, columns = None, len(self.index.names)
+            if self.by_user:
+                rows = (len(data) - 8 * len(exact[0])) // (8 + 4 * columns)
+                data, held = data[: 4 * columns * rows], data[4 * columns * rows :]
+                users = np.frombuffer(held, "<u8")[:rows], np.frombuffer(held, "<u8")[rows:]
+            hashes = np.frombuffer(data, "<u4").reshape(columns, -1)
             positives = map(_number, exact, self._numbers)
             # As they were: what is saved next must not be a part of another number.
             self._chunks.append(
-                _Chunk(np.array(list(positives)), tuple(map(_column_of_hashes, hashes)))
+                _Chunk(np.array(list(positives)), tuple(map(_column_of_hashes, hashes)), users)
             )
         self._complete = max(len(self._chunks) - 1, 0)
         self._waiting_rows = sum(chunk.size for chunk in self._chunks[self._complete :])
@@ -317,6 +348,15 @@ def _hashed(column: Column, rows: Rows) -> Column:
 
 def _column_of_hashes(hashes: Hashes) -> Column:
     return Column(hashes, np.arange(len(hashes), dtype=np.int32))
+
+
+class PatternCounts(NamedTuple):
+    """Hold the active patterns: negative and positive rows, width from 0, key; the rows by user."""
+
+    counts: Counts
+    widths: npt.NDArray[np.intp]
+    keys: "PatternKeys"
+    pairs: UserPairs | None = None
 
 
 class PatternKeys:
@@ -375,28 +415,47 @@ class _Slot(NamedTuple):
     groups: int
 
 
-def _distinct(ids: list[Ids], sizes: list[int]) -> tuple[Ids, Counts]:
-    """Return the distinct rows of numbers without a 0, in order, and how often each occurs."""
-    if prod(size + 1 for size in sizes) > LARGEST_NUMBER:
-        rows = np.stack(ids, axis=1)
-        keys, counts = np.unique(rows[(rows > 0).all(axis=1)], axis=0, return_counts=True)
-        return keys, counts.astype(np.int64)
+def _distinct(ids: list[Ids], sizes: list[int], by_row: bool) -> tuple[Ids, Counts, Ids]:
+    """Return the distinct rows of numbers without a 0, in order, and how often each occurs.
+
+    Last comes which of them each row is, -1 for none.
+    """
     listed = np.logical_and.reduce([column > 0 for column in ids])
-    numbers = np.zeros(len(listed), dtype=np.int64)
-    for column, size in zip(ids, sizes, strict=True):
-        numbers = numbers * (size + 1) + column
-    numbers, counts = np.unique(numbers[listed], return_counts=True)
-    columns = []
-    for size in reversed(sizes):
-        numbers, column = np.divmod(numbers, size + 1)
-        columns.append(column)
-    return np.stack(columns[::-1], axis=1), counts.astype(np.int64)
+    if prod(size + 1 for size in sizes) > LARGEST_NUMBER:
+        rows, axis = np.stack(ids, axis=1), 0
+    else:
+        rows, axis = np.zeros(len(listed), dtype=np.int64), None
+        for column, size in zip(ids, sizes, strict=True):
+            rows = rows * (size + 1) + column
+    key_of_row = np.full(len(listed), -1, dtype=np.int64)
+    if by_row:
+        keys, places, counts = np.unique(
+            rows[listed], axis=axis, return_inverse=True, return_counts=True
+        )
+        key_of_row[listed] = places.ravel()
+    else:
+        keys, counts = np.unique(rows[listed], axis=axis, return_counts=True)
+    if axis is None:
+        columns = []
+        for size in reversed(sizes):
+            keys, column = np.divmod(keys, size + 1)
+            columns.append(column)
+        keys = np.stack(columns[::-1], axis=1)
+    return keys, counts.astype(np.int64), key_of_row
 
 
 def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
     """Return how many negative rows are in the groups of each key."""
     if len(slots) == 1:
         return slots[0].negatives.counts(slots[0].groups)[slots[0].group_of[keys[:, 0]]]
+    rows, wanted, size = _groups_of(keys, slots)
+    if size > LARGEST_TABLE:
+        rows, wanted, size = _narrowed(rows, wanted)
+    return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
+
+
+def _groups_of(keys: Ids, slots: list[_Slot]) -> tuple[Ids, Ids, int]:
+    """Return the group of each negative row and of each key, and how many groups there are."""
     rows = wanted = np.zeros(1, dtype=np.int64)
     size = 1
     for place, slot in enumerate(slots):
@@ -405,9 +464,43 @@ def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
         rows = rows * (slot.groups + 1) + slot.negatives.rows
         wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
         size *= slot.groups + 1
-    if size > LARGEST_TABLE:
-        rows, wanted, size = _narrowed(rows, wanted)
-    return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
+    return rows, wanted, size
+
+
+def _pairs_of(
+    keys: Ids, slots: list[_Slot], key_of_row: Ids, users: tuple[Users, Users]
+) -> UserPairs:
+    """Return, for each pair of a user and a key that some row has, its negatives and positives."""
+    rows, wanted, _ = _groups_of(keys, slots)
+    groups, group_of_key = np.unique(wanted, return_inverse=True)
+    negative = _places(rows, groups) - 1
+    _, numbers = np.unique(np.concatenate(users), return_inverse=True)
+    of_negative, of_positive = np.split(numbers.astype(np.int64), [len(users[0])])
+    # A negative row speaks against every key of its group.
+    by_group, size = np.argsort(group_of_key, kind="stable"), np.bincount(group_of_key)
+    first = np.cumsum(size) - size
+    held = np.flatnonzero(negative >= 0)
+    often = size[negative[held]]
+    within = np.arange(often.sum()) - np.repeat(np.cumsum(often) - often, often)
+    key_of_negative = by_group[np.repeat(first[negative[held]], often) + within]
+    listing = key_of_row >= 0
+    pairs, places = np.unique(
+        np.concatenate(
+            [
+                np.repeat(of_negative[held], often) * len(keys) + key_of_negative,
+                of_positive[listing] * len(keys) + key_of_row[listing],
+            ]
+        ),
+        return_inverse=True,
+    )
+    counts = np.stack(
+        [
+            np.bincount(places[: len(within)], minlength=len(pairs)),
+            np.bincount(places[len(within) :], minlength=len(pairs)),
+        ],
+        axis=1,
+    )
+    return UserPairs(counts.astype(np.int64), pairs % max(len(keys), 1))
 
 
 def _narrowed(rows: Ids, wanted: Ids) -> tuple[Ids, Ids, int]:

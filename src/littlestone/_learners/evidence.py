@@ -6,22 +6,40 @@ computed from these counts, so it costs no privacy (docs/guarantee.md, Theorem 1
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
-from littlestone._display import facts_table
+from littlestone._display import columns, facts_table
 from littlestone._hypotheses.causes import Cause, cause_from_json, causes_of
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Plain, from_json, to_json
-from littlestone._plots import RateBar, multiple
+from littlestone._plots import (
+    COLOURS,
+    RateBar,
+    RateLine,
+    RatePoint,
+    multiple,
+    percent,
+    top_rate,
+)
 
 # The normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
 # Rates at which an interval is tried, before its ends are refined.
 GRID = 400
+# The most parts into which the windows of a picture are cut, and the most causes in it.
+MOST_STRETCHES, MOST_HISTORIES = 60, len(COLOURS)
+# How much wider intervals of 95 % are made before two rates are said to differ: the place where they
+# differ most is looked for, which chance alone would find too often.
+CLEAR = 1.5
+# A base rate that may be so many times as high is mostly noise: nothing is a multiple of it.
+NOISE = 4
 # The most dropped causes of a summary: a stream that drifts may publish any number.
 MOST_DROPPED = 40
 
@@ -39,11 +57,15 @@ class Window(NamedTuple):
     # The positive rate that a cause had to beat when the window ended, and whether a draw did.
     to_beat: float = 0.5
     drawn: bool = False
+    # When the counts were released, as ISO 8601 text: the time of the round before that, if known.
+    time: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the window as JSON data."""
         data = {**self._asdict(), "causes": [cause.to_json() for cause in self.causes]}
         named = [[to_json(outcome), count] for outcome, count in data.pop("outcomes")]
+        if self.time is None:
+            del data["time"]
         return data | {"outcomes": named} if named else data
 
     @property
@@ -78,13 +100,20 @@ def window_from_json(data: dict[str, Any]) -> Window:
 
 
 class Rate(NamedTuple):
-    """Hold a rate that was estimated from noisy counts, with an interval of 95 %."""
+    """Hold a rate and its events, estimated from noisy counts, each with an interval of 95 %."""
 
     events: int
     positives: int
     rate: float | None
     low: float
     high: float
+    events_low: int
+    events_high: int
+
+    @property
+    def counted(self) -> str:
+        """Return the events with their interval, as text."""
+        return f"{self.events:,} ± {self.events_high - self.events:,}"
 
 
 class CauseEvidence(NamedTuple):
@@ -101,9 +130,21 @@ class CauseEvidence(NamedTuple):
 
     @property
     def lift(self) -> float | None:
-        """Return how many times the base rate the rate is; None if either is unknown or 0."""
+        """Return how many times the base rate the rate is; None if either is unknown, or noise."""
         rate, base = self.estimate.rate, self.base.rate
-        return None if rate is None or not base else rate / base
+        return None if rate is None or not base or self.base.high > NOISE * base else rate / base
+
+    @property
+    def excess(self) -> float:
+        """Return about how many positives it has beyond what the rate of all others would give."""
+        rate, base = self.estimate.rate, self.base.rate
+        return 0.0 if rate is None else self.estimate.events * (rate - (base or 0.0))
+
+    def figures(self) -> dict[str, Any]:
+        """Return what was estimated, as JSON data with the names `FIGURES`."""
+        known = self.estimate._asdict()
+        known |= {"base_rate": self.base.rate, "lift": self.lift, "to_beat": self.to_beat}
+        return {name: known[name] for name in FIGURES}
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence as JSON data."""
@@ -113,14 +154,7 @@ class CauseEvidence(NamedTuple):
             "since": self.since,
             "until": self.until,
             "standing": self.standing,
-            "events": self.estimate.events,
-            "positives": self.estimate.positives,
-            "rate": self.estimate.rate,
-            "low": self.estimate.low,
-            "high": self.estimate.high,
-            "base_rate": self.base.rate,
-            "lift": self.lift,
-            "to_beat": self.to_beat,
+            **self.figures(),
         }
 
 
@@ -129,8 +163,13 @@ def _outcome_data(cause: Cause) -> dict[str, Any]:
     return {} if cause.outcome is None else {"outcome": to_json(cause.outcome)}
 
 
+def rank(standing: bool, evidence: CauseEvidence | None) -> tuple[bool, bool, float]:
+    """Return the place of a cause in every list: what stands first, then by excess positives."""
+    return not standing, evidence is None, 0.0 if evidence is None else -evidence.excess
+
+
 class Evidence(tuple[CauseEvidence, ...]):
-    """Hold the evidence for every cause that was published, the present ones first. Public."""
+    """Hold the evidence for every cause that was published, in the order of `rank`. Public."""
 
     __slots__ = ()
 
@@ -153,32 +192,47 @@ class Evidence(tuple[CauseEvidence, ...]):
         return [_row(entry) for entry in self]
 
     def __str__(self) -> str:
-        rows = [HEAD, *self.rows()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        if not self:
+            return "no cause was published, or no counts since"
+        lines = in_columns([HEAD, *self.rows()])
+        return "\n".join([*lines, *([f"({COUNTED_ONCE})"] if len(self) > 1 else [])])
 
-    def _repr_html_(self) -> str:
-        return facts_table("evidence", self.rows(), HEAD, note="public")
+    def _repr_html_(self) -> Markup:
+        note = f"public; {COUNTED_ONCE}" if len(self) > 1 else "public"
+        return facts_table("evidence", self.rows(), HEAD, note=note)
 
 
-COLUMNS = (
-    "cause", "since", "until", "standing", "events", "positives", "rate", "low", "high",
-    "base_rate", "lift", "to_beat",
+COUNTED_ONCE = "an event that several causes match counts for the first of them in the rule only"
+FIGURES = (
+    "events", "events_low", "events_high", "positives", "rate", "low", "high", "base_rate", "lift",
+    "to_beat",
 )  # fmt: skip
+COLUMNS = ("cause", "since", "until", "standing", *FIGURES)
 HEAD = ("cause", "events", "rate", "95 % interval", "others", "lift", "had to beat")
 
 
 def _row(entry: CauseEvidence) -> tuple[str, ...]:
     estimate = entry.estimate
-    name = str(entry.cause) if entry.standing else f"{entry.cause} (dropped)"
+    name = _name(entry.cause, entry.standing)
     interval = f"{estimate.low:.1%} to {estimate.high:.1%}"
     lift = "" if entry.lift is None else f"{entry.lift:.1f}x"
     beaten = "" if entry.to_beat is None else f"{entry.to_beat:.1%}"
     rates = _percent(estimate), interval, _percent(entry.base), lift, beaten
-    return name, f"{estimate.events:,}", *rates
+    return name, estimate.counted, *rates
+
+
+def _name(cause: Cause, standing: bool) -> str:
+    return str(cause) if standing else f"{cause} (dropped)"
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines of text."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+
+    def padded(cell: str, width: int) -> str:
+        return cell + " " * (width - columns(cell))
+
+    return ["  ".join(map(padded, row, widths)).rstrip() for row in rows]
 
 
 def _percent(rate: Rate) -> str:
@@ -188,14 +242,14 @@ def _percent(rate: Rate) -> str:
 def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Evidence:
     """Return the evidence that released windows hold for each cause."""
     held: dict[Cause, list[Window]] = {}
-    # The draw that published a cause ended the window before its first.
-    to_beat: dict[Cause, float | None] = {}
+    # The draw that published a cause ended the window before its first; a table has one window.
+    to_beat: dict[Cause, float] = {}
     before: Window | None = None
     for window in windows:
         for cause in window.causes:
             held.setdefault(cause, []).append(window)
             if before is None or cause not in before.causes:
-                to_beat[cause] = None if before is None else before.to_beat
+                to_beat[cause] = (before or window).to_beat
         before = window
     entries = [
         CauseEvidence(
@@ -203,23 +257,18 @@ def evidence_of(windows: Iterable[Window], published: Sequence[Cause]) -> Eviden
             some[0].start,
             some[-1].stop,
             cause in published,
-            estimate_rate([(*_cell(window, cause), window.scale) for window in some]),
+            estimate_rate([_cell(window, cause) for window in some]),
             estimate_rate([window.rest_for(cause) for window in some]),
             to_beat[cause],
         )
         for cause, some in held.items()
     ]
-    return Evidence(sorted(entries, key=lambda entry: (not entry.standing, -entry.since)))
+    return Evidence(sorted(entries, key=lambda entry: rank(entry.standing, entry)))
 
 
-def base_rate(windows: Iterable[Window]) -> Rate:
-    """Return the positive rate of the counted rows that no published cause matches."""
-    return estimate_rate([window.rest for window in windows])
-
-
-def _cell(window: Window, cause: Cause) -> tuple[int, int]:
+def _cell(window: Window, cause: Cause) -> NoisyCell:
     place = window.causes.index(cause)
-    return window.negatives[place], window.positives[place]
+    return NoisyCell(window.negatives[place], window.positives[place], window.scale)
 
 
 def estimate_rate(cells: Sequence[tuple[int, int, float] | NoisyCell]) -> Rate:
@@ -233,12 +282,22 @@ def estimate_rate(cells: Sequence[tuple[int, int, float] | NoisyCell]) -> Rate:
     low, high = _interval(negatives, positives, variance, fourth)
     shown = min(max(positives, 0), max(events, 0))
     rate = min(max(positives / events, 0.0), 1.0) if events > 2 * math.sqrt(2 * variance) else None
-    return Rate(max(events, 0), shown, rate, low, high)
+    # Of events only the noise is unknown: that of two counts in each window. Where it is nearly
+    # always 0 its kurtosis has no bound, and rounding up is enough.
+    kurtosis = min(fourth / 2 / max(variance, 1e-9) ** 2, 3.0)
+    half = math.ceil(_quantile(kurtosis) * math.sqrt(2 * variance))
+    ends = max(events - half, 0), max(events + half, 0)
+    return Rate(max(events, 0), shown, rate, low, high, *ends)
 
 
 def _variance(scale: float) -> float:
     a = math.exp(-1 / scale)
     return 2 * a / (1 - a) ** 2
+
+
+def _quantile(kurtosis: Any) -> Any:
+    """Return how many standard deviations hold 95 % of a sum with a small excess kurtosis."""
+    return Z + (Z**3 - 3 * Z) * kurtosis / 24
 
 
 def _interval(
@@ -249,8 +308,7 @@ def _interval(
     def accepts(p: Any) -> Any:
         spread = events * p * (1 - p) + variance * ((1 - p) ** 2 + p**2)
         heavy = fourth * ((1 - p) ** 4 + p**4) / spread**2
-        quantile = Z + (Z**3 - 3 * Z) * heavy / 24
-        return np.abs((1 - p) * positives - p * negatives) <= quantile * np.sqrt(spread)
+        return np.abs((1 - p) * positives - p * negatives) <= _quantile(heavy) * np.sqrt(spread)
 
     rates = np.linspace(0, 1, GRID + 1)
     inside = np.flatnonzero(accepts(rates))
@@ -276,6 +334,224 @@ def rate_of(count: int, of: int) -> Fraction:
     return Fraction(min(max(count, 0), max(of, 1)), max(of, 1))
 
 
+class Stretch(NamedTuple):
+    """Hold the rate of a cause, and of the rows of no cause, in consecutive windows. Public."""
+
+    start: int
+    stop: int
+    # When it ended, if that is known.
+    time: str | None
+    estimate: Rate
+    base: Rate
+    # Where it is on the axis of a picture: rounds, or seconds since 1970.
+    across: tuple[float, float]
+
+    @property
+    def point(self) -> RatePoint:
+        """Return the stretch as it is drawn."""
+        return (*self.across, *self.estimate[2:5], self.base.rate)
+
+
+class CauseHistory(NamedTuple):
+    """Hold how the rate of a cause went. Public."""
+
+    cause: Cause
+    stretches: tuple[Stretch, ...]
+    # The stretch from which on the rate is the latest one, and the rates before and since.
+    turn: int
+    before: Rate
+    since: Rate
+    # Whether it is still counted.
+    counted: bool
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.words}"
+
+    @property
+    def words(self) -> str:
+        """Say whether the rate came down, and since when."""
+        before, since, time = self.before, self.since, self.stretches[self.turn - 1].time
+        then = "an unknown share" if before.rate is None else percent(before.rate)
+        then = f"{then} of about {before.events:,} events"
+        then += f" before round {self.stretches[self.turn].start:,}"
+        then += "" if time is None else f" ({moment(time)})"
+        span = "since"
+        if not self.counted:
+            span = f"from there to round {self.stretches[-1].stop:,}, when it was dropped"
+        if since.rate is None:
+            return f"{then}; about {since.events:,} {span}: too few to tell their rate"
+        trend = "no clear change"
+        if before.rate is not None and _gap(before, since, CLEAR) > 0:
+            trend = f"the rate {'came down' if since.high < before.low else 'went up'}"
+        return f"{then}, {percent(since.rate)} {span}: {trend}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the history as JSON data."""
+        return {
+            "cause": str(self.cause),
+            **_outcome_data(self.cause),
+            "words": self.words,
+            "stretches": [
+                {
+                    "start": part.start,
+                    "stop": part.stop,
+                    "time": part.time,
+                    "events": part.estimate.events,
+                    "rate": part.estimate.rate,
+                    "low": part.estimate.low,
+                    "high": part.estimate.high,
+                    "base_rate": part.base.rate,
+                }
+                for part in self.stretches
+            ],
+        }
+
+
+def moment(time: str) -> str:
+    """Write a time for people, to the minute."""
+    return time[:16].replace("T", " ") + " UTC" * time.endswith("+00:00")
+
+
+class OverTime(NamedTuple):
+    """Hold how the rates of causes went, over one axis: of times where they are known. Public."""
+
+    histories: tuple[CauseHistory, ...]
+    timed: bool
+
+    @property
+    def lines(self) -> list[RateLine]:
+        """Return a line to draw for each cause."""
+        return [RateLine(str(one.cause), [part.point for part in one.stretches]) for one in self[0]]
+
+    @property
+    def zone(self) -> str:
+        """Return what the axis is of, in a word or two."""
+        return "rounds" if not self.timed else "time (UTC)" if self._has_zone else "time"
+
+    @property
+    def _has_zone(self) -> bool:
+        return any(part.time and part.time[19:] for one in self[0] for part in one.stretches)
+
+    def to_page(self) -> dict[str, Any] | None:
+        """Return what a page draws, as JSON data: places are thousandths of the axis."""
+        if not self.histories:
+            return None
+        ends = [x for line in self.lines for point in line.points for x in point[:2]]
+        begin, end = min(ends), max(ends)
+
+        def place(x: float) -> float:
+            return round(1000 * (x - begin) / ((end - begin) or 1.0), 1)
+
+        return {
+            "from": self._written(begin),
+            "to": self._written(end),
+            "top": top_rate(self.lines),
+            "lines": [
+                {
+                    "cause": str(history.cause),
+                    "words": history.words,
+                    "points": [
+                        [place(begun), place(ended), *(_short(rate) for rate in rates)]
+                        for begun, ended, *rates in line.points
+                    ],
+                }
+                for history, line in zip(self.histories, self.lines, strict=True)
+            ],
+        }
+
+    def _written(self, x: float) -> str:
+        if not self.timed:
+            return f"round {x:,.0f}"
+        return moment(datetime.fromtimestamp(x, UTC).isoformat()[: None if self._has_zone else 19])
+
+
+def _short(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 4)
+
+
+def over_time(windows: Sequence[Window], evidence: Iterable[CauseEvidence]) -> OverTime:
+    """Return how the rates went of the first causes that were counted long enough to tell.
+
+    Windows that are short beside the whole are taken together: their noise would hide the rest.
+    """
+    across, timed = _axis(windows)
+    found = (_history(windows, entry.cause, across) for entry in evidence)
+    told = (history for history in found if history is not None)
+    return OverTime(tuple(islice(told, MOST_HISTORIES)), timed)
+
+
+def _axis(windows: Sequence[Window]) -> tuple[Callable[[int], float], bool]:
+    """Return where a round is on the axis: in seconds, if most windows have times, in order."""
+    known = [(window.stop, _seconds(window.time)) for window in windows if window.time is not None]
+    seconds = [second for _, second in known]
+    if 2 * len(known) < len(windows) or seconds != sorted(seconds) or len({*seconds}) < 2:
+        return float, False
+    stops = [stop for stop, _ in known]
+    return lambda number: float(np.interp(number, stops, seconds)), True
+
+
+def _seconds(time: str) -> float:
+    found = datetime.fromisoformat(time)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _history(
+    windows: Sequence[Window], cause: Cause, across: Callable[[int], float]
+) -> CauseHistory | None:
+    least = windows[-1].stop // MOST_STRETCHES if windows else 0
+    groups: list[list[Window]] = []
+    for window in windows:
+        if cause not in window.causes:
+            continue
+        follows = bool(groups) and groups[-1][-1].stop + 1 == window.start
+        # The last one may be short, too: it is not shown by itself.
+        short = follows and min(_length(groups[-1]), windows[-1].stop - groups[-1][-1].stop) < least
+        groups[-1].append(window) if short else groups.append([window])
+    if len(groups) < 2:
+        return None
+    stretches = tuple(
+        Stretch(
+            group[0].start,
+            group[-1].stop,
+            group[-1].time,
+            _estimate([group], cause),
+            estimate_rate([window.rest_for(cause) for window in group]),
+            (across(group[0].start - 1), across(group[-1].stop)),
+        )
+        for group in groups
+    )
+    turn, before, since = _turn(groups, cause, stretches[-1].estimate)
+    return CauseHistory(cause, stretches, turn, before, since, cause in windows[-1].causes)
+
+
+def _turn(groups: Sequence[list[Window]], cause: Cause, last: Rate) -> tuple[int, Rate, Rate]:
+    """Return where a rate changed most clearly to what it was last, and the rates around that."""
+    turns = [
+        (place, _estimate(groups[:place], cause), _estimate(groups[place:], cause))
+        for place in range(1, len(groups))
+    ]
+    clear = [
+        (_gap(before, since, CLEAR), place, before, since)
+        for place, before, since in turns
+        if before.rate is not None and _gap(before, since, CLEAR) > 0 and _gap(since, last) <= 0
+    ]
+    return max(clear)[1:] if clear else turns[-1]
+
+
+def _gap(one: Rate, other: Rate, times: float = 1.0) -> float:
+    """Return how far intervals are apart, each so many times as wide; not above 0 if they meet."""
+    middles, widths = one.low + one.high - other.low - other.high, one.high - one.low
+    return (abs(middles) - times * (widths + other.high - other.low)) / 2
+
+
+def _estimate(groups: Iterable[Iterable[Window]], cause: Cause) -> Rate:
+    return estimate_rate([_cell(window, cause) for group in groups for window in group])
+
+
+def _length(group: Sequence[Window]) -> int:
+    return group[-1].stop - group[0].start + 1
+
+
 class CauseSummary(NamedTuple):
     """Hold when a cause was published, and what the released counts say about it. Public."""
 
@@ -288,21 +564,26 @@ class CauseSummary(NamedTuple):
         """Return whether it is published now."""
         return self.spans[-1][1] is None
 
+    def row(self) -> tuple[str, ...]:
+        """Return a row of text, under `HEAD`."""
+        if self.evidence is not None:
+            return _row(self.evidence)
+        return _name(self.cause, self.standing), "not counted", *[""] * (len(HEAD) - 2)
+
     @property
     def bar(self) -> RateBar:
         """Return the rate as a bar to draw."""
         found = self.evidence
         if found is None:
             return RateBar(str(self.cause), None, 0.0, 1.0, None, "until counts are released")
-        _, _, rate, low, high = found.estimate
+        estimate = found.estimate
         lift = "" if found.lift is None else f", {multiple(found.lift)} times the others"
-        note = f"of {found.estimate.events:,} events{lift}"
-        return RateBar(str(self.cause), rate, low, high, found.base.rate, note)
+        note, ends = f"of {estimate.counted} events{lift}", (estimate.low, estimate.high)
+        return RateBar(str(self.cause), estimate.rate, *ends, found.base.rate, note)
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as JSON data; figures that are not known yet are None."""
         found = self.evidence
-        estimate = None if found is None else found.estimate
         return {
             "cause": str(self.cause),
             **_outcome_data(self.cause),
@@ -313,21 +594,14 @@ class CauseSummary(NamedTuple):
             "spans": [list(span) for span in self.spans],
             "counted_from": None if found is None else found.since,
             "counted_to": None if found is None else found.until,
-            "events": None if estimate is None else estimate.events,
-            "positives": None if estimate is None else estimate.positives,
-            "rate": None if estimate is None else estimate.rate,
-            "low": None if estimate is None else estimate.low,
-            "high": None if estimate is None else estimate.high,
-            "base_rate": None if found is None else found.base.rate,
-            "lift": None if found is None else found.lift,
-            "to_beat": None if found is None else found.to_beat,
+            **(dict.fromkeys(FIGURES) if found is None else found.figures()),
         }
 
 
 def summarize_causes(
     releases: Iterable[tuple[int, Hypothesis]], evidence: Iterable[CauseEvidence]
 ) -> list[CauseSummary]:
-    """Return every cause that was published, those that stand first, then the last ones dropped."""
+    """Return the causes that stand and the last ones dropped, in the order of `rank`."""
     spans: dict[Cause, list[tuple[int, int | None]]] = {}
     before: set[Cause] = set()
     for number, rule in releases:
@@ -343,13 +617,14 @@ def summarize_causes(
     standing = [one for one in found if one.standing]
     dropped = [one for one in found if not one.standing]
     dropped.sort(key=lambda one: -(one.spans[-1][1] or 0))
-    return [*standing, *dropped[:MOST_DROPPED]]
+    shown = [*standing, *dropped[:MOST_DROPPED]]
+    return sorted(shown, key=lambda one: rank(one.standing, one.evidence))
 
 
 def estimate_base(windows: Sequence[Window]) -> Rate:
     """Estimate the positive rate of the rows that no published cause matched, in all windows."""
     if not windows:
-        return Rate(0, 0, None, 0.0, 1.0)
+        return Rate(0, 0, None, 0.0, 1.0, 0, 0)
     return estimate_rate([window.rest for window in windows])
 
 

@@ -17,8 +17,7 @@ natural small case) or is dead, as in the paper (`root="dies"`); dead trees may 
 fresh random bits, which the paper does not do.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,24 +31,23 @@ from littlestone._classes.base import (
     predict_rows,
 )
 from littlestone._data.rounds import Rounds
+from littlestone._hypotheses.rows import Batch, part_of, row_cells, unpacked
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
+from littlestone._hypotheses.values import Mask, decode, encode
 from littlestone._learners.loop import ChangedState, StateData
 from littlestone._learners.tree import (
     DEAD,
+    DEAD_NUMBER,
+    FRESH_NUMBER,
     ROOT,
     Indices,
+    LearnerTable,
     Purpose,
-    RoutedBatch,
-    Tree,
     VertexLearner,
     below,
-    disagree,
     leaves_below,
-    next_mistake,
     random_bits,
-    tree_from_bytes,
-    tree_to_bytes,
-    updated,
+    updates_to_data,
 )
 from littlestone.errors import BadClass
 
@@ -60,6 +58,12 @@ Root = Literal["learns", "dies"]
 
 # A rule is common when at least one in so many vertices holds it.
 MOST_COMMON = 16
+# The rows of each tree, on average, that are searched for mistakes together.
+LOOK_AHEAD = 64
+# The learners that are remembered before those that no vertex holds are forgotten.
+MOST_LEARNERS = 1 << 16
+# In the place of a learner.
+NOT_PERTINENT = -1
 
 
 class EpochStart(NamedTuple):
@@ -102,10 +106,24 @@ class Forest:
         self.cls, self.seed, self.root, self.replant = checked_class(cls), seed, root, replant
         self._leaves = np.array(leaves)
         self.share = range(len(leaves)) if share is None else share
+        # All trees lie in one array, one after the other, each as a heap: vertex v of a tree is at
+        # place first + v. Trees are counted from the first of the share here.
+        self._sizes = self._leaves[self.share.start : self.share.stop]
+        self._first = np.cumsum(2 * self._sizes) - 2 * self._sizes
+        self._tree_at = np.repeat(np.arange(len(self._sizes), dtype=np.int32), 2 * self._sizes)
+        vertices = np.arange(len(self._tree_at)) - self._first[self._tree_at]
+        self._is_leaf = vertices >= self._sizes[self._tree_at]
+        # Of each place the number of its learner and of its rule, and of a leaf the place of the
+        # pertinent vertex above it.
+        self._held, self._rule, self._owner = np.zeros((3, len(vertices)), dtype=np.int32)
+        self._voter, self._merges, self._generation = np.zeros((3, len(self._sizes)), dtype=np.intp)
+        self._changed = np.zeros(len(self._sizes), dtype=bool)
         self.epoch = 0
         self._from: Hypothesis | None = None
         self._start = EpochStart.first(cls)
-        self._begin(VertexLearner(self._start.state, self._start.rule))
+        learner = VertexLearner(self._start.state, self._start.rule)
+        self._table = LearnerTable(cls, [DEAD, learner])
+        self._begin(learner)
 
     def publish(self, rule: Hypothesis) -> None:
         """Add a rule to those published so far, on which the start of an epoch may depend."""
@@ -127,38 +145,49 @@ class Forest:
         self._begin(VertexLearner(start.state if representable else None, published))
 
     def _begin(self, learner: VertexLearner) -> None:
-        self._fresh = learner
-        self.trees = {number: self._planted(int(self._leaves[number])) for number in self.share}
-        self._cleared, self._changed = True, set[int]()
-        self._count()
+        held = self._table.learners[FRESH_NUMBER]
+        # From the same start, what learners become of an example is known already.
+        if learner.state is not held.state or learner.rule is not held.rule:
+            self._table = LearnerTable(self.cls, [DEAD, learner])
+        self._plant(slice(None), np.arange(len(self._held)))
+        self._generation[:], self._changed[:], self._cleared = 0, False, True
 
-    def _count(self) -> None:
-        # Counted once here and then kept up to date: a batch changes few trees of many.
-        self._held = Counter(rule for tree in self.trees.values() for rule in tree.rules)
-        self._voted = Counter(vote for vote in self.standing if vote is not None)
-        self.ballot = {rule.key: votes for rule, votes in self._voted.items()}
+    def _plant(self, trees: Any, places: Indices) -> None:
+        """Let all leaves of some trees, which lie at some places, hold fresh learners."""
+        is_leaf = self._is_leaf[places]
+        self._held[places] = np.where(is_leaf, FRESH_NUMBER, NOT_PERTINENT)
+        self._rule[places] = np.where(is_leaf, self._table.rule_numbers[FRESH_NUMBER], 0)
+        self._owner[places] = places
+        self._voter[trees], self._merges[trees] = self._first[trees] + self._sizes[trees], 0
+        self._note_changes()
 
-    def _planted(self, leaves: int) -> Tree:
-        return Tree(leaves, dict.fromkeys(range(leaves, 2 * leaves), self._fresh), voter=leaves)
+    def _note_changes(self) -> None:
+        self._votes: dict[Hypothesis, int] | None = None
+        self._search: tuple[list[Hypothesis], Mask] | None = None
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
         """Return how many trees vote for each rule; `ballot` is the same by key. Private."""
-        return self._voted
+        if self._votes is None:
+            counts = np.bincount(self._rule[self._voter])
+            voted = [(self._table.rules.rules[n], int(counts[n])) for n in np.flatnonzero(counts)]
+            self._votes = {rule: votes for rule, votes in voted if rule is not None}
+        return self._votes
+
+    @property
+    def ballot(self) -> Mapping[bytes, int]:
+        """Return the votes by key. Private."""
+        return {rule.key: votes for rule, votes in self.votes.items()}
 
     @property
     def standing(self) -> list[Hypothesis | None]:
         """Return the vote of each tree, in order. Private."""
-        return [tree.vote for tree in self.trees.values()]
+        rules = self._table.rules.rules
+        return [rules[number] for number in self._rule[self._voter].tolist()]
 
     def named(self, key: bytes) -> Hypothesis:
         """Return the rule of a key that some tree votes for."""
-        return next(rule for rule in self._voted if rule.key == key)
-
-    @property
-    def rules(self) -> Collection[Hypothesis]:
-        """Return the rules of all pertinent vertices: only a mistake of one causes an update."""
-        return self._held.keys()
+        return next(rule for rule in self.votes if rule.key == key)
 
     def routed(self, routes: Routes) -> tuple[Indices, Indices]:
         """Return the tree and the leaf of each route: the number of a round, or of a user."""
@@ -172,86 +201,167 @@ class Forest:
         # Only trees in which a rule may be wrong are visited: those that get a row which a
         # common rule gets wrong, and those that hold a rule that is not common. On all other trees
         # the batch has no effect.
-        # One evaluation of a common rule serves all trees that hold it.
-        wrong = {rule: predict_rows(self.cls, rule, batch) != answers for rule in self._common()}
-        active: set[int] = set()
-        for mask in wrong.values():
-            # Of most small batches a good rule gets no row wrong.
-            if mask.any():
-                active |= set(trees_of(self.seed, len(self._leaves), routes[mask]).tolist())
-        if len(wrong) < len(self._held):
-            active |= self._uncommon(wrong)
-        if not active:
+        common, uncommon = self._searched()
+        wrong = [predict_rows(self.cls, rule, batch) != answers for rule in common]
+        # Of most small batches a good rule gets no row wrong.
+        if not uncommon.any() and not any(mask.any() for mask in wrong):
             return
-        trees, leaves = self.routed(routes)
-        # Stable, so that the rows of a tree stay in the order of the rounds.
-        order = np.argsort(trees.astype(np.uint32), kind="stable")
-        starts = np.searchsorted(trees[order], np.arange(len(self._leaves) + 1)).tolist()
-        routed = RoutedBatch(self.cls, batch, answers, order, wrong)
-        for number in sorted(active):
-            begin, end = starts[number], starts[number + 1]
-            self._walk(number, routed, leaves[order[begin:end]], begin)
+        self._forget()
+        trees = trees_of(self.seed, len(self._leaves), routes) - self.share.start
+        active = uncommon.copy()
+        for mask in wrong:
+            active[trees[mask]] = True
+        rows = np.flatnonzero(active[trees])
+        trees = trees[rows]
+        leaves = self._first[trees] + self._sizes[trees]
+        # A tree of one leaf needs no random bits.
+        if len(self._held) > 2 * len(self._sizes):
+            leaves += self.routed(routes[rows])[1]
+        step = LOOK_AHEAD * len(self._sizes)
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            self._walk(batch, answers, rows[part], trees[part], leaves[part])
 
-    def _common(self) -> list[Hypothesis]:
-        """Return the rules that many vertices hold: worth an evaluation on every row."""
-        many = self._held.total() / MOST_COMMON
-        return [rule for rule, held in self._held.items() if held >= many]
+    def _searched(self) -> tuple[list[Hypothesis], Mask]:
+        """Return the rules that many vertices hold, and the trees that hold some other rule."""
+        if self._search is None:
+            held = np.bincount(self._rule)
+            held[0] = 0
+            # Worth an evaluation on every row, which serves all trees that hold the rule.
+            common = (held > 0) & (held >= held.sum() / MOST_COMMON)
+            rules = [self._table.rules.rules[number] for number in np.flatnonzero(common).tolist()]
+            uncommon = np.zeros(len(self._sizes), dtype=bool)
+            uncommon[self._tree_at[(~common & (held > 0))[self._rule]]] = True
+            self._search = [rule for rule in rules if rule is not None], uncommon
+        return self._search
 
-    def _uncommon(self, common: Collection[Hypothesis]) -> set[int]:
-        """Return the trees that hold some other rule."""
-        return {
-            number
-            for number, tree in self.trees.items()
-            if any(rule not in common for rule in tree.rules)
-        }
+    def _walk(
+        self, batch: Batch, answers: Mask, rows: Indices, trees: Indices, leaves: Indices
+    ) -> None:
+        """Pass rows through their trees, all trees at once, from mistake to mistake of each."""
+        never = len(answers)
+        first_mistake = np.full(len(self._sizes), never)
+        while len(rows):
+            places = self._owner[leaves]
+            which = self._rule[places]
+            labels = self._table.rules.predict(which, part_of(batch, rows))
+            wrong = np.flatnonzero((labels != answers[rows]) & (which > 0))
+            # Backwards, so that of each tree the first one is written last.
+            first_mistake[trees[wrong[::-1]]] = rows[wrong[::-1]]
+            found = wrong[first_mistake[trees[wrong]] == rows[wrong]]
+            if len(found):
+                mistaken = part_of(batch, rows[found]), answers[rows[found]]
+                self._update(trees[found], places[found], *mistaken)
+            # Rows before the mistake were learned by vertices that may be gone; trees without a
+            # mistake have none left.
+            later = rows > first_mistake[trees]
+            first_mistake[trees[found]] = never
+            rows, trees, leaves = rows[later], trees[later], leaves[later]
 
-    def _walk(self, number: int, routed: RoutedBatch, leaves: Indices, begin: int) -> None:
-        """Pass one tree through its rows, from place `begin` on, from mistake to mistake."""
-        at, end = begin, begin + len(leaves)
-        while at < end:
-            tree = self.trees[number]
-            found = next_mistake(tree, routed, leaves, begin, at)
-            if found is None:
-                return
-            # Read before the update, which may replace the tree itself.
-            before, held = tree.vote, tree.rules
-            self._changed.add(number)
-            self._update_vertex(
-                number, int(tree.owner[leaves[found - begin]]), *routed.example(found)
-            )
-            after = self.trees[number].vote
-            _exchange(self._held, held, self.trees[number].rules)
-            if after != before:
-                _exchange(self._voted, [before], [after])
-                self._recount(before, after)
-            at = found + 1
-
-    def _recount(self, *rules: Hypothesis | None) -> None:
-        """Update the ballot for some rules."""
-        for rule in rules:
-            if rule is not None and rule in self._voted:
-                self.ballot[rule.key] = self._voted[rule]
-            elif rule is not None:
-                del self.ballot[rule.key]
-
-    def _update_vertex(self, number: int, vertex: int, x: object, y: bool) -> None:
-        """Update a vertex that made a mistake on (x, y), and play while siblings disagree."""
-        tree = self.trees[number]
+    def _update(self, trees: Indices, places: Indices, batch: Batch, answers: Mask) -> None:
+        """Update in each of some trees the vertex that made a mistake, and play."""
+        names, after = tuple(batch) if isinstance(batch, dict) else None, self._table.after
+        rows = zip(self._held[places].tolist(), row_cells(batch), answers.tolist(), strict=True)
         # Only the vertex that owns the leaf learns: one row updates one learner of one tree.
-        tree.pertinent[vertex] = updated(self.cls, tree.pertinent[vertex], x, y)
-        played = False
-        while vertex != ROOT and disagree(tree.pertinent, vertex):
-            vertex, played = self._play(number, tree, vertex), True
+        self._hold(places, [after(held, names, cells, y) for held, cells, y in rows])
+        self._changed[trees] = True
+        tall = self._sizes[trees] > 1
+        for tree, place in zip(trees[tall].tolist(), places[tall].tolist(), strict=True):
+            self._settle(tree, place)
+        roots = self._first[trees] + ROOT
+        dead = trees[(self._held[roots] != NOT_PERTINENT) & (self._rule[roots] == 0)]
+        if self.replant and len(dead):
+            self._replant(dead)
+        self._note_changes()
+
+    def _hold(self, places: Any, learners: list[int]) -> None:
+        """Let vertices hold learners, by number."""
+        numbers = self._table.rule_numbers
+        self._held[places], self._rule[places] = learners, [numbers[held] for held in learners]
+
+    def _replant(self, trees: Indices) -> None:
+        """Replace some trees; a new generation uses fresh random bits."""
+        vertices = 2 * self._sizes[trees]
+        before = np.cumsum(vertices) - vertices
+        places = np.repeat(self._first[trees] - before, vertices)
+        self._plant(trees, places + np.arange(len(places)))
+        # Its own count, not a common one: another tree's death must not move it (Theorem 9).
+        self._generation[trees] += 1
+
+    def _settle(self, tree: int, place: int) -> None:
+        """Play from a vertex upwards while siblings disagree."""
+        first = int(self._first[tree])
+        vertex, played = place - first, False
+        while vertex != ROOT and self._disagree(first, vertex):
+            vertex, played = self._play(tree, vertex), True
         if vertex == ROOT and self.root == "dies" and played:
-            tree.pertinent[ROOT] = DEAD
+            self._hold([first + ROOT], [DEAD_NUMBER])
         if played:
             # The choice stays until the next play, so a tree's vote moves only by its own rows.
-            tree.voter = self._chosen(number, tree)
-        # A replaced tree has a new generation, so that it uses fresh random bits.
-        if self.replant and tree.vote is None and set(tree.pertinent) == {ROOT}:
-            self.trees[number] = self._planted(tree.leaves)
-            # Its own count, not a common one: another tree's death must not move it (Theorem 9).
-            self.trees[number].generation = tree.generation + 1
+            self._voter[tree] = first + self._chosen(tree)
+
+    def _disagree(self, first: int, vertex: int) -> bool:
+        """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule."""
+        rule, sibling = self._rule[first + vertex], first + (vertex ^ 1)
+        differs = rule == 0 or rule != self._rule[sibling]
+        return bool(self._held[sibling] != NOT_PERTINENT and differs)
+
+    def _play(self, tree: int, vertex: int) -> int:
+        """Replace two pertinent siblings that disagree by their parent."""
+        first, parent = int(self._first[tree]), vertex // 2
+        # Siblings are 2v and 2v + 1: clear and set the lowest bit.
+        siblings = [first + (vertex & ~1), first + (vertex | 1)]
+        one, other = self._held[siblings].tolist()
+        winner = self._winner(one, other, self._guess(tree, parent))
+        self._held[siblings], self._rule[siblings] = NOT_PERTINENT, 0
+        self._hold([first + parent], [winner])
+        self._own(tree, parent)
+        self._merges[tree] += 1
+        return parent
+
+    def _own(self, tree: int, vertex: int) -> None:
+        """Let a vertex own the leaves below it."""
+        first, leaves = int(self._first[tree]), int(self._sizes[tree])
+        self._owner[first + leaves :][leaves_below(leaves, vertex)] = first + vertex
+
+    def _winner(self, one: int, other: int, guess: bool) -> int:
+        """Update the learner that contradicts a guessed label where the two differ."""
+        rules = [self._table.learners[number].rule for number in (one, other)]
+        # No point distinguishes a rule from none: the parent cannot be decided by a play.
+        if rules[0] is None or rules[1] is None:
+            return DEAD_NUMBER
+        for x in disagreement_of(self.cls, rules[0], rules[1]):
+            return self._table.updated(one if rules[0](x) != guess else other, x, guess)
+        return DEAD_NUMBER
+
+    def _guess(self, tree: int, parent: int) -> bool:
+        """Guess a label by random bits."""
+        # Only names of the tree itself: another row cannot move this guess (Theorem 9).
+        address = self.epoch, self.share[tree], self._generation[tree], parent
+        return bool(int(random_bits(self.seed, Purpose.GUESS, *address)) >> 63)
+
+    def _chosen(self, tree: int) -> int:
+        """Choose a collision by random bits; where none is left, the root."""
+        first, leaves = int(self._first[tree]), int(self._sizes[tree])
+        pertinent = self._held[first : first + 2 * leaves] != NOT_PERTINENT
+        # In order, so that the choice depends on the vertices and not on the order of their plays.
+        pairs = 2 + 2 * np.flatnonzero(pertinent[2::2] & pertinent[3::2])
+        if not len(pairs):
+            return ROOT
+        address = self.epoch, self.share[tree], self._generation[tree], self._merges[tree]
+        return int(pairs[below(len(pairs), random_bits(self.seed, Purpose.CHOICE, *address))])
+
+    def _forget(self) -> None:
+        """Forget learners that no vertex holds, once there are many."""
+        if len(self._table) <= max(MOST_LEARNERS, 2 * len(self._held)):
+            return
+        learners = self._table.learners
+        used = np.unique(np.append(self._held, [NOT_PERTINENT, DEAD_NUMBER, FRESH_NUMBER]))
+        self._table = LearnerTable(self.cls, [learners[number] for number in used[1:].tolist()])
+        # Those that are not pertinent come first, and stay at -1.
+        self._held = np.searchsorted(used, self._held).astype(np.int32) - np.int32(1)
+        self._rule = np.append(self._table.rule_numbers, 0).astype(np.int32)[self._held]
+        self._note_changes()
 
     def get_state(self) -> StateData:
         """Return the number of the epoch, and the rule that it began with."""
@@ -259,10 +369,24 @@ class Forest:
 
     def unsaved(self) -> ChangedState:
         """Return the trees that changed since the last call."""
-        parts = {number: tree_to_bytes(self.trees[number]) for number in sorted(self._changed)}
-        found = ChangedState(self._cleared, parts)
-        self._cleared, self._changed = False, set()
+        numbers = [self.share[tree] for tree in np.flatnonzero(self._changed).tolist()]
+        found = ChangedState(self._cleared, {number: self.saved(number) for number in numbers})
+        self._cleared, self._changed[:] = False, False
         return found
+
+    def saved(self, number: int) -> bytes:
+        """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
+        tree = number - self.share.start
+        first, size = int(self._first[tree]), int(self._sizes[tree])
+        held = self._held[first : first + 2 * size].tolist()
+        learners = self._table.learners
+        parts = [
+            (vertex, updates_to_data(learners[learner]))
+            for vertex, learner in enumerate(held)
+            if learner != NOT_PERTINENT
+        ]
+        names = self._voter[tree] - first, self._merges[tree], self._generation[tree]
+        return encode((*map(int, names), *parts))
 
     def load_state(self, live: StateData, parts: Mapping[int, bytes]) -> None:
         """Load the saved trees, each from the examples it was updated with."""
@@ -272,64 +396,30 @@ class Forest:
         self.regrow(parts)
 
     def regrow(self, parts: Mapping[int, bytes]) -> None:
-        """Load some trees of this epoch, which must be fresh."""
+        """Load some trees of this epoch."""
         for number, part in parts.items():
-            self.trees[number] = tree_from_bytes(
-                self.cls, self._fresh, self.trees[number].leaves, part
-            )
+            self._regrow(number - self.share.start, part)
         self._cleared = False
-        self._count()
+        self._note_changes()
 
-    def _play(self, number: int, tree: Tree, vertex: int) -> int:
-        """Replace two pertinent siblings that disagree by their parent."""
-        # Siblings are 2v and 2v + 1: clear and set the lowest bit.
-        one, other = (tree.pertinent.pop(v) for v in (vertex & ~1, vertex | 1))
-        parent = vertex // 2
-        tree.pertinent[parent] = self._winner(one, other, self._guess(number, tree, parent))
-        tree.owner[leaves_below(tree.leaves, parent)] = parent
-        tree.merges += 1
-        return parent
-
-    def _winner(self, one: VertexLearner, other: VertexLearner, guess: bool) -> VertexLearner:
-        """Update the learner that contradicts a guessed label where the two differ."""
-        # No point distinguishes a rule from none: the parent cannot be decided by a play.
-        if one.rule is None or other.rule is None:
-            return DEAD
-        for x in disagreement_of(self.cls, one.rule, other.rule):
-            return updated(self.cls, one if one.rule(x) != guess else other, x, guess)
-        return DEAD
-
-    def _guess(self, number: int, tree: Tree, parent: int) -> bool:
-        """Guess a label by random bits."""
-        # Only names of the tree itself: another row cannot move this guess (Theorem 9).
-        address = self.epoch, number, tree.generation, parent
-        return bool(int(random_bits(self.seed, Purpose.GUESS, *address)) >> 63)
-
-    def _chosen(self, number: int, tree: Tree) -> int:
-        """Choose a collision by random bits; where none is left, the root."""
-        # Sorted, so that the choice depends on the vertices and not on the order of their plays.
-        pairs = sorted(v for v in tree.pertinent if v % 2 == 0 and v + 1 in tree.pertinent)
-        if not pairs:
-            return ROOT
-        address = self.epoch, number, tree.generation, tree.merges
-        return pairs[int(below(len(pairs), random_bits(self.seed, Purpose.CHOICE, *address)))]
+    def _regrow(self, tree: int, part: bytes) -> None:
+        """Load one tree, by updating fresh learners again."""
+        values: Any = decode(part)
+        voter, merges, generation, *held = values
+        first, end = int(self._first[tree]), int(self._first[tree] + 2 * self._sizes[tree])
+        self._held[first:end], self._rule[first:end] = NOT_PERTINENT, 0
+        for vertex, updates in held:
+            learner = DEAD_NUMBER if updates is None else FRESH_NUMBER
+            # Replayed, not unpickled: the state of a class is not data that a store could write.
+            for x, y in updates or ():
+                learner = self._table.updated(learner, unpacked(x), y)
+            self._hold([first + vertex], [learner])
+            self._own(tree, vertex)
+        self._voter[tree], self._merges[tree] = first + voter, merges
+        self._generation[tree] = generation
 
 
 def trees_of(seed: int, trees: int, routes: Routes) -> Indices:
     """Return the tree of each route."""
     # A function of the route alone: a replaced row stays in its tree (Theorem 9).
     return below(trees, random_bits(seed, Purpose.TREE, routes))
-
-
-def _exchange(
-    counts: Counter[Hypothesis], out: Iterable[Hypothesis | None], into: Iterable[Hypothesis | None]
-) -> None:
-    """Remove some rules from a count and add others; delete those without votes."""
-    for rule in out:
-        if rule is not None:
-            counts[rule] -= 1
-            if not counts[rule]:
-                del counts[rule]
-    for rule in into:
-        if rule is not None:
-            counts[rule] += 1

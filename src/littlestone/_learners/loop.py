@@ -35,6 +35,7 @@ OneRound: TypeAlias = tuple[int, object, bool, int]
 # Called with the number of rounds before a rule, and the rule. What it gets is the decision of a
 # gate: nothing else may be passed to it.
 Publish = Callable[[int, Hypothesis], None]
+TimeOf = Callable[[int], str | None]
 # Called with the number of rounds so far, the votes, and whether a key was drawn. Private.
 BallotWatcher = Callable[[int, Mapping[Hypothesis, int], bool], None]
 
@@ -93,6 +94,11 @@ class EpochState(ABC):
     unwatched = 0
     # The next round after which something public happens, whatever the rows are.
     due = NEVER_DUE
+    # Of a finished table, whether all draws are made.
+    complete = True
+    # Returns the time of a round by its number, from 1 on: for those who read what is released.
+    # Nothing that is decided depends on it.
+    time_of: TimeOf = dict[int, str | None]().get
 
     @property
     def votes(self) -> Mapping[Hypothesis, int]:
@@ -295,6 +301,31 @@ class Loop:
         # Also when nothing was released: a count that survives a draw breaks Theorem 3.
         self.state.restart(number, self.rule)
         self._pending, self._step = 0, self.state.first_step
+
+    def learn_table(self, rounds: RowSpan, stop: int) -> None:
+        """Pass over a finished table for each draw, then count what stands, and publish it.
+
+        Every draw reads every row; nothing is published before the last (Theorem 20).
+        """
+        state, first = self.state, self.rule
+        while not state.complete:
+            for judged in self._judged(rounds, stop):
+                state.add(judged)
+            key = self.gate.run([0], lambda _, fired: state.scores(stop, fired)).decision.key
+            if key is not None:
+                self.rule = state.named(key)
+            state.restart(0, self.rule)
+        for judged in self._judged(rounds, stop):
+            self._add(judged)
+        state.pass_due(stop)
+        if self.rule != first:
+            self._publish(stop, self.rule)
+        self._sample(stop, last=True)
+
+    def _judged(self, rounds: RowSpan, stop: int) -> Iterator[Judged]:
+        step = self.state.largest_step
+        for start in range(0, stop, step):
+            yield self.state.judge(rounds.between(start, min(start + step, stop)), self.rule)
 
     def get_state(self) -> StateData:
         """Return the state of loop and epoch; gate and published rules have theirs."""

@@ -20,7 +20,7 @@ from littlestone._hypotheses.causes import Cause, match_counts, own_causes
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rows import column_of
 from littlestone._hypotheses.values import Mask, canonical, encode
-from littlestone._learners.epoch_rows import ColumnsOfRows, pattern_index
+from littlestone._learners.epoch_rows import ColumnsOfRows, Users, pattern_index
 from littlestone._learners.known import KnownKeys
 from littlestone._privacy.causes import Counts
 
@@ -36,6 +36,8 @@ class Asked(NamedTuple):
     known: KnownKeys | None = None
     # In a first window, the columns of which each round votes for a value.
     voted: tuple[str, ...] = ()
+    # Whether rows are kept with their users.
+    by_user: bool = False
 
 
 def match(cls: Causes, rounds: Rounds, asked: Asked) -> "Matched":
@@ -51,8 +53,12 @@ def match(cls: Causes, rounds: Rounds, asked: Asked) -> "Matched":
     unmatched = counts == 0
     negative, positive = unmatched & ~answers, unmatched & answers
     rows = index.read(rounds.columns, negative.nonzero()[0], positive.nonzero()[0])
+    users = None
+    if asked.by_user:
+        users = rounds.routes().astype(np.uint64)
+        rows = rows._replace(users=(users[negative], users[positive]))
     voted = tuple(column_of(rounds.columns, name, "value") for name in asked.voted)
-    matched = Matched(rounds.number, answers, counts, first, rows, own, (), voted)
+    matched = Matched(rounds.number, answers, counts, first, rows, own, (), voted, users)
     if asked.known is None:
         return matched
     return matched._replace(lone=asked.known.read(rounds.columns, np.flatnonzero(matched.alone)))
@@ -72,6 +78,8 @@ class Matched(NamedTuple):
     lone: tuple[Column, ...] = ()
     # The values of the columns in which rounds vote, in a first window.
     voted: tuple[Column, ...] = ()
+    # Whose each round is, where users are protected.
+    users: Users | None = None
 
     @property
     def size(self) -> int:
@@ -99,6 +107,7 @@ class Matched(NamedTuple):
             None if self.own is None else self.own[kept],
             tuple(column[kept[self.alone]] for column in self.lone),
             tuple(column[kept] for column in self.voted),
+            None if self.users is None else self.users[kept],
         )
 
     @property
@@ -163,6 +172,13 @@ class Matched(NamedTuple):
         """Return the negatives and positives that each cause alone matches."""
         rows = np.flatnonzero(self.alone)
         return _by_label(self.first[rows], self.answers[rows], causes)
+
+    def on_drops_by_user(self) -> Counter[tuple[int, int, bool]]:
+        """Return how often a user has a row that a cause alone matches: user, cause, label."""
+        assert self.users is not None, "users are protected"
+        rows = np.flatnonzero(self.alone)
+        columns = self.users[rows], self.first[rows], self.answers[rows]
+        return Counter(zip(*(column.tolist() for column in columns), strict=True))
 
     def on_replaces(self, slots: Sequence[Sequence[tuple[int, int]]]) -> list[Counts]:
         """Return, of the rows of each cause alone, how many list each of its narrower patterns."""

@@ -297,7 +297,11 @@ class Plan(ForestPlan):
         )
 
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
+        if self.cap is not None:
+            yield "rounds a user", f"at most {self.cap}", "later ones are null rounds"
         monitor, each = float(self.epsilon_monitor), float(self.epsilon_selector)
+        if self.cap is not None:
+            yield "rounds a user", f"at most {self.cap}", "later ones are null rounds"
         yield "monitor's budget", f"epsilon {monitor:.4g}", "once, for all rounds"
         yield (
             "selector's budget",

@@ -71,11 +71,14 @@ def check_unit(unit: str, cap: int | None) -> None:
     # Epochs compose in parallel per event, and per user only up to a cap (Theorem 7).
     if unit == "user" and cap is None:
         raise BadParameter(
-            "protecting users requires a cap (--cap, cap=), the rounds of a user that count: with "
-            "many users 1 is a usual choice"
+            "protecting users requires a cap (--cap, cap=): how many epochs of causes read a user, or "
+            "how many rounds of a user count for other classes. 1 is a usual choice"
         )
     if unit == "event" and cap is not None:
         raise BadParameter("a cap is for users: give --user (unit='user'), or leave it out")
+
+
+HEURISTIC = "utility: heuristic"
 
 
 class PlanLine(NamedTuple):
@@ -120,17 +123,19 @@ class PlanTable(ABC):
         """Yield the plan as a table: what is proved, where the budget goes, what is expected."""
         pair = f"epsilon {float(self.epsilon):g}, delta {float(self.delta):g}"
         yield PlanLine("privacy: proved", pair, f"replace-one, per {self.unit}; any stream")
-        if self.cap is not None:
-            yield PlanLine("rounds a user", f"at most {self.cap}", "later ones are null rounds")
         yield from (PlanLine(*line) for line in self._own_lines())
-        yield PlanLine("horizon", f"{self.horizon:,} rounds", "then the last rule stands")
-        yield from (PlanLine("utility: heuristic", *line) for line in self._forecast())
+        yield PlanLine(*self._length())
+        yield from (PlanLine(HEURISTIC, *line) for line in self._forecast())
         if self.vacuous:
             yield PlanLine(
                 "vacuous",
                 "a change requires more mistakes than there are rounds",
                 "the first rule will stand: plan for more rounds, or a larger epsilon",
             )
+
+    def _length(self) -> tuple[str, str, str]:
+        """Return how much is learned: what, value and why."""
+        return "horizon", f"{self.horizon:,} rounds", "then the last rule stands"
 
     @abstractmethod
     def _own_lines(self) -> Iterator[tuple[str, str, str]]:
@@ -244,7 +249,7 @@ def checked_min_rate(min_rate: Real | str) -> str:
 
 # Options of learners at these values do not contradict a plan: nobody asked for them.
 DEFAULTS = {"unit": "event", "cap": None, "change_cost": CHANGE_COST, "min_rate": AUTO_RATE,
-            "baseline": "follow"}  # fmt: skip
+            "baseline": "follow", "table": False}  # fmt: skip
 AnyPlan = TypeVar("AnyPlan", bound=PlanTable)
 
 

@@ -17,7 +17,7 @@ the number too.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -64,6 +64,8 @@ class Terms:
     change_cost: Real = CHANGE_COST
     min_rate: Real | str = AUTO_RATE
     baseline: Baseline = FOLLOW
+    # Whether the rows are those of a finished table, in no order.
+    table: bool = False
     learner: str = AUTO
 
 
@@ -133,7 +135,7 @@ LEARNERS: dict[str, LearnerEntry] = {
         learner=PrivateCauses,
         what="causes with their rates, for classes of causes",
         plan=CausesPlan,
-        takes=("epsilon", "delta", "horizon", "unit", "cap", "change_cost", "min_rate", "baseline"),
+        takes=tuple(term.name for term in fields(Terms) if term.name not in ("cls", "learner")),
         options=("seed", "noise", "engine"),
         unsupported=_not_causes,
     ),
@@ -163,7 +165,7 @@ def check_name(name: str, names: Iterable[str]) -> None:
 
 # Terms that some learners have no use for, at their defaults.
 OPTIONAL: dict[str, Any] = {
-    "change_cost": CHANGE_COST, "min_rate": AUTO_RATE, "baseline": FOLLOW
+    "change_cost": CHANGE_COST, "min_rate": AUTO_RATE, "baseline": FOLLOW, "table": False
 }  # fmt: skip
 
 
@@ -237,8 +239,9 @@ def choose(terms: Terms, why: str = "It was asked for.") -> LearnerChoice:
         raise BadParameter(f"{name} protects events, not users: use dpsoa, or leave out the user")
     for term, default in OPTIONAL.items():
         if getattr(terms, term) != default and term not in entry.takes:
+            kinds = [kind for kind in ("causes", "experts") if term in LEARNERS[kind].takes]
             raise BadParameter(
-                f"{name} has no {term}: leave it out, or use a class of causes or experts"
+                f"{name} has no {term}: leave it out, or use a class of {' or '.join(kinds)}"
             )
     return LearnerChoice(entry.learner_name, entry.make_plan(terms), why)
 
@@ -358,9 +361,11 @@ def _recommended(terms: Terms) -> tuple[str, str]:
     size = checked_class(cls).size
     # A bad budget is refused before a class that may be large is looked at.
     planned_epsilon(terms.epsilon)
-    planned_delta(terms.delta)
     planned_horizon(terms.horizon)
-    check_unit(terms.unit, terms.cap)
+    # The plan of causes looks at delta and unit itself: it has more of them.
+    if not isinstance(cls, Causes):
+        planned_delta(terms.delta)
+        check_unit(terms.unit, terms.cap)
     if isinstance(cls, Causes):
         return "causes", (
             "A cause is published if its events are positive clearly more often than all others, "
@@ -437,6 +442,7 @@ def smallest_epsilon(
     change_cost: Real = CHANGE_COST,
     min_rate: Real | str = AUTO_RATE,
     baseline: Baseline = FOLLOW,
+    table: bool = False,
 ) -> SmallestEpsilon:
     """Return the smallest epsilon, of two digits, with which a plan's forecast meets a number.
 
@@ -462,6 +468,8 @@ def smallest_epsilon(
         The learner's name in the registry.
     unit, cap, change_cost, min_rate, baseline
         As in `recommend`.
+    table : bool
+        As in `PrivateCauses`.
 
     Returns
     -------
@@ -500,6 +508,7 @@ def smallest_epsilon(
             change_cost=change_cost,
             min_rate=min_rate,
             baseline=baseline,
+            table=table,
         )
         return choose(terms)
 

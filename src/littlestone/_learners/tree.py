@@ -9,16 +9,16 @@ not secret: the privacy proof fixes them (Lemma 6.1). Secret noise is in `privac
 *A tree* is a tournament of learners. A pertinent vertex holds a learner, which is determined by the
 examples it was updated with, in order: that is how a tree is saved and loaded, whatever the class.
 
-*A routed batch* is searched from error to error. Rules that many trees hold are evaluated once, on
-every row; any other rule is evaluated on the rows of its tree, a little ahead at a time.
+Vertices of many trees hold the same few learners and rules. So these are kept once, in tables, and
+a vertex holds their numbers: what a class says of a learner and a row is asked once, and all rows
+are judged at once, each by the rule of its own vertex.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
 from random import SystemRandom
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,13 +27,16 @@ import numpy.typing as npt
 from littlestone._classes.base import (
     HypothesisClass,
     VersionSpace,
+    kinds_of,
     learn_row,
     predict_row,
     predict_rows,
 )
-from littlestone._hypotheses.rows import Batch, packed, part_of, row_of, unpacked
-from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask, decode, encode
+from littlestone._hypotheses.cells import Kind, float_not_below
+from littlestone._hypotheses.columns import hash_keys
+from littlestone._hypotheses.rows import Batch, Column, RowCells, column_of, packed, part_of
+from littlestone._hypotheses.rules import Constant, Hypothesis, OneOf, Steps
+from littlestone._hypotheses.values import Mask, encode
 
 RandomBits = npt.NDArray[np.uint64]
 
@@ -98,52 +101,90 @@ def _mixed(state: Any) -> Any:
 
 
 Indices = npt.NDArray[np.intp]
-# The rows of the first window in which a rule is evaluated.
-LOOK_AHEAD = 64
+# The most marks of a rule that is evaluated together with others.
+MOST_MARKS = 4
+# No value has the hash -1, and no number reaches NaN.
+_NO_MARK: dict[Kind, Any] = {"value": np.int64(-1), "number": np.float64("nan")}
 
 
-class RoutedBatch:
-    """Hold rows in the order of their trees: a *place* is a position in that order."""
+class RuleTable:
+    """Number rules, and evaluate many of them at once, each on rows of its own.
 
-    def __init__(
-        self,
-        cls: HypothesisClass,
-        batch: Batch,
-        answers: Mask,
-        order: Indices,
-        wrong: Mapping[Hypothesis, Mask],
-    ) -> None:
-        self._cls, self._batch, self._answers, self._order = cls, batch, answers, order
-        self._errors = {rule: np.flatnonzero(mask[order]).tolist() for rule, mask in wrong.items()}
+    Most rules read one column, and change their label at each of a few *marks*: at a value that the
+    cell equals (compared by the hashes of their keys), or at a cut that it reaches. Such rules are
+    arrays; others are evaluated one after the other. Rule 0 is None.
+    """
 
-    def example(self, place: int) -> tuple[object, bool]:
-        """Return the example and the label at a place."""
-        row = self._order[place]
-        return row_of(self._batch, row), bool(self._answers[row])
+    def __init__(self, cls: HypothesisClass) -> None:
+        self._cls = cls
+        self._numbers: dict[Hypothesis | None, int] = {None: 0}
+        self.rules: list[Hypothesis | None] = [None]
+        # Of the rules that were evaluated: the label without a mark, which are not arrays, marks.
+        self._unmarked, self._alone = np.zeros(1, dtype=bool), np.zeros(1, dtype=bool)
+        self._marks: dict[tuple[Column, Kind], list[npt.NDArray[Any]]] = {}
+        # A class may evaluate its rules in its own way.
+        self._plain = type(cls).predict is HypothesisClass.predict
+        self._kinds = kinds_of(cls) if self._plain else {}
 
-    def next_error(self, rule: Hypothesis, start: int, stop: int) -> int | None:
-        """Return the first place that a rule gets wrong, or None."""
-        # Common rules were evaluated on the whole batch before: only a search is left.
-        known = self._errors.get(rule)
-        if known is not None:
-            at = bisect_left(known, start)
-            return known[at] if at < len(known) and known[at] < stop else None
-        ahead = LOOK_AHEAD
-        while start < stop:
-            end = min(stop, start + ahead)
-            wrong = self.errors(rule, slice(start, end))
-            first = int(wrong.argmax())
-            if wrong[first]:
-                return start + first
-            start, ahead = end, 2 * ahead
-        return None
+    def number(self, rule: Hypothesis | None) -> int:
+        """Return the number of a rule."""
+        number = self._numbers.setdefault(rule, len(self.rules))
+        if number == len(self.rules):
+            self.rules.append(rule)
+        return number
 
-    def errors(self, rule: Hypothesis, places: Any) -> Mask:
-        """Return which places a rule gets wrong."""
-        rows = self._order[places]
-        return np.asarray(
-            predict_rows(self._cls, rule, part_of(self._batch, rows)) != self._answers[rows]
-        )
+    def predict(self, which: npt.NDArray[np.integer[Any]], batch: Batch) -> Mask:
+        """Return the label of each row by the rule with its number; by rule 0, False."""
+        if len(self._alone) < len(self.rules):
+            self._compile(self.rules[len(self._alone) :])
+        labels: Mask = self._unmarked[which]
+        alone = self._alone[which]
+        try:
+            for (column, kind), marks in self._marks.items():
+                cells = column_of(batch, column, kind)
+                if kind == "value":
+                    hashes = cells.map(hash_keys)[cells.codes]
+                for mark in marks:
+                    labels ^= hashes == mark[which] if kind == "value" else cells >= mark[which]
+        except MemoryError:
+            raise
+        except Exception:  # a batch that was not read by the kinds of the class
+            alone = which > 0
+        if alone.any():
+            for number in np.unique(which[alone]).tolist():
+                rows = np.flatnonzero(which == number)
+                rule: Any = self.rules[number]
+                labels[rows] = predict_rows(self._cls, rule, part_of(batch, rows))
+        return labels
+
+    def _compile(self, rules: Sequence[Hypothesis | None]) -> None:
+        """Make arrays of further rules."""
+        first, added = len(self._alone), len(rules)
+        self._unmarked = np.append(self._unmarked, np.zeros(added, dtype=bool))
+        self._alone = np.append(self._alone, np.zeros(added, dtype=bool))
+        for (_, kind), marks in self._marks.items():
+            marks[:] = [np.append(mark, np.full(added, _NO_MARK[kind])) for mark in marks]
+        for number, rule in enumerate(rules, start=first):
+            match rule:
+                case Constant(answer) if self._plain:
+                    self._unmarked[number] = answer
+                case OneOf(values, column) if self._fits(column, "value", values):
+                    self._mark(number, (column, "value"), [hash(encode(v)) for v in values])
+                case Steps(below, cuts, column) if self._fits(column, "number", cuts):
+                    self._unmarked[number] = below
+                    self._mark(number, (column, "number"), [float_not_below(c) for c in cuts])
+                case _:
+                    self._alone[number] = True
+
+    def _fits(self, column: Column, kind: Kind, values: Sequence[object]) -> bool:
+        return self._kinds.get(column) == kind and len(values) <= MOST_MARKS
+
+    def _mark(self, number: int, read: tuple[Column, Kind], values: list[Any]) -> None:
+        marks = self._marks.setdefault(read, [])
+        while len(marks) < len(values):
+            marks.append(np.full(len(self._alone), _NO_MARK[read[1]]))
+        for mark, value in zip(marks, values, strict=False):
+            mark[number] = value
 
 
 # Vertices of a tree are numbered as in a heap: 1 is the root, 2v and 2v + 1 the children of v.
@@ -161,32 +202,6 @@ class VertexLearner(NamedTuple):
 DEAD = VertexLearner(None, None, None)
 
 
-@dataclass
-class Tree:
-    """Hold one tournament."""
-
-    leaves: int
-    pertinent: dict[int, VertexLearner]
-    voter: int
-    merges: int = 0
-    generation: int = 0
-    # The pertinent vertex above each leaf.
-    owner: Indices = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.owner = np.arange(self.leaves, 2 * self.leaves)
-
-    @property
-    def vote(self) -> Hypothesis | None:
-        """Return the rule that the tree votes for, if any."""
-        return self.pertinent[self.voter].rule
-
-    @property
-    def rules(self) -> list[Hypothesis]:
-        """Return the rules of the pertinent vertices."""
-        return [held.rule for held in self.pertinent.values() if held.rule is not None]
-
-
 def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) -> VertexLearner:
     """Return a learner after an update with a mistake."""
     updates = (*(learner.updates or ()), (x, y))
@@ -200,30 +215,59 @@ def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) ->
     return VertexLearner(*learn_row(cls, state, x, y), updates)
 
 
-def next_mistake(
-    tree: Tree, routed: RoutedBatch, leaves: Indices, begin: int, at: int
-) -> int | None:
-    """Find the next mistake of a tree."""
-    end = begin + len(leaves)
-    if len(tree.pertinent) == 1:
-        return None if tree.vote is None else routed.next_error(tree.vote, at, end)
-    # Only from `at` on: earlier rows were learned by vertices that may be gone.
-    owners, wrong = tree.owner[leaves[at - begin :]], np.zeros(end - at, dtype=bool)
-    for vertex, learner in tree.pertinent.items():
-        mine = np.flatnonzero(owners == vertex)
-        if len(mine) and learner.rule is not None:
-            wrong[mine] = routed.errors(learner.rule, at + mine)
-    first = int(np.argmax(wrong))
-    return at + first if wrong[first] else None
+# A cell of these types is no other value than any cell of its type that it equals, but for -0.0.
+_PLAIN = frozenset({str, int, float, bool, bytes, NoneType})
+# The numbers of a learner that is dead, and of one at the start of the epoch.
+DEAD_NUMBER, FRESH_NUMBER = 0, 1
 
 
-def disagree(pertinent: dict[int, VertexLearner], vertex: int) -> bool:
-    """Tell whether a vertex and its sibling are both pertinent and do not hold the same rule."""
-    sibling = pertinent.get(vertex ^ 1)
-    if sibling is None:
-        return False
-    rule = pertinent[vertex].rule
-    return rule is None or rule != sibling.rule
+class LearnerTable:
+    """Number learners: a vertex holds a number, and learners that saw the same examples share it.
+
+    What a learner becomes is a function of itself and the example, so that it may be remembered:
+    who asked first changes nothing for others (docs/guarantee.md, Theorem 9).
+    """
+
+    def __init__(self, cls: HypothesisClass, learners: Sequence[VertexLearner]) -> None:
+        self._cls, self.rules = cls, RuleTable(cls)
+        # The first two are dead and fresh.
+        self.learners = list(learners)
+        self.rule_numbers = [self.rules.number(learner.rule) for learner in learners]
+        self._after: dict[RowCells, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.learners) + len(self._after)
+
+    def updated(self, number: int, x: object, y: bool) -> int:
+        """Return the number of a learner after an update with a mistake."""
+        if type(x) is dict:
+            return self.after(number, tuple(x), tuple(x.values()), y)
+        return self.after(number, None, (x,), y)
+
+    def after(self, number: int, names: tuple[str, ...] | None, cells: RowCells, y: bool) -> int:
+        """Return the number of a learner after an update; the example is in cells."""
+        kinds = tuple(map(type, cells))
+        plain = _PLAIN.issuperset(kinds)
+        if plain and 0 in cells:
+            # As `plain` does: a negative zero equals zero, and must be the same example.
+            cells = tuple(cell + 0.0 if type(cell) is float else cell for cell in cells)
+        asked = number, y, names, kinds, cells
+        after = self._after.get(asked) if plain else None
+        if after is None:
+            x = cells[0] if names is None else dict(zip(names, cells, strict=True))
+            after = self.add(updated(self._cls, self.learners[number], x, y))
+            if plain:
+                self._after[asked] = after
+        return after
+
+    def add(self, learner: VertexLearner) -> int:
+        """Return the number of one more learner."""
+        # Without a rule it makes no mistake and learns no more: nothing else of it matters.
+        if learner.rule is None:
+            return DEAD_NUMBER
+        self.learners.append(learner)
+        self.rule_numbers.append(self.rules.number(learner.rule))
+        return len(self.learners) - 1
 
 
 def leaves_below(leaves: int, vertex: int) -> slice:
@@ -233,26 +277,9 @@ def leaves_below(leaves: int, vertex: int) -> slice:
     return slice((vertex << depth) - leaves, ((vertex + 1) << depth) - leaves)
 
 
-def tree_to_bytes(tree: Tree) -> bytes:
-    """Return a tree as canonical bytes: for each vertex, the examples it was updated with."""
-    held = []
-    for vertex, (_, _, updates) in tree.pertinent.items():
-        # Packed: rows may hold values of numpy, which the canonical encoding does not know.
-        data = None if updates is None else tuple((packed(x), y) for x, y in updates)
-        held.append((vertex, data))
-    return encode((tree.voter, tree.merges, tree.generation, *held))
-
-
-def tree_from_bytes(cls: HypothesisClass, fresh: VertexLearner, leaves: int, part: bytes) -> Tree:
-    """Load the tree that `tree_to_bytes` saved, by updating fresh learners again."""
-    values: Any = decode(part)
-    voter, merges, generation, *held = values
-    tree = Tree(leaves, {}, voter, merges, generation)
-    for vertex, updates in held:
-        learner = DEAD if updates is None else fresh
-        # Replayed, not unpickled: the state of a class is not data that a store could write.
-        for x, y in updates or ():
-            learner = updated(cls, learner, unpacked(x), y)
-        tree.pertinent[vertex] = learner
-        tree.owner[leaves_below(leaves, vertex)] = vertex
-    return tree
+def updates_to_data(learner: VertexLearner) -> object:
+    """Return the examples that a learner was updated with, as a value with canonical bytes."""
+    if learner.updates is None:
+        return None
+    # Packed: rows may hold values of numpy, which the canonical encoding does not know.
+    return tuple((packed(x), y) for x, y in learner.updates)

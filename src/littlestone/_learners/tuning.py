@@ -320,7 +320,8 @@ def is_narrower(rule: Hypothesis, published: Hypothesis, cls: HypothesisClass) -
         case Sets() | Rules(), _ if rule == NEVER:
             return True
         case Sets(), OneOf(values) if isinstance(published, OneOf):
-            return set(map(encode, values)) < set(map(encode, published.values))
+            fewer = len(values) < len(published.values)
+            return fewer and set(map(encode, values)) < set(map(encode, published.values))
     return False
 
 

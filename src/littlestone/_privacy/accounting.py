@@ -78,6 +78,8 @@ class Guarantee:
         How many rounds of a user count, where there is a limit.
     repeats
         How often the same row was learned, at most.
+    public_times
+        The column of times that is published, where there is one.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Guarantee:
     noise: str = "SystemNoise()"
     cap: int | None = None
     repeats: int = 1
+    public_times: str | None = None
 
     def for_repeats(self, repeats: int) -> "Guarantee":
         """Return the guarantee of a row that is learned up to `repeats` times (Theorem 14).
@@ -141,7 +144,8 @@ class Guarantee:
         rounds = "round" if self.cap == 1 else "rounds"
         capped = f": at most {self.cap:,} {rounds} a user count" if self.cap else ""
         again = f" (rows were learned up to {self.repeats} times)" if self.repeats > 1 else ""
-        return text + capped + again
+        times = f"; the times in {self.public_times!r} are not protected"
+        return text + capped + again + times * (self.public_times is not None)
 
     def meaning(self) -> dict[str, str]:
         """Return what the guarantee means to those whose rows are in the stream, by heading."""
@@ -152,11 +156,15 @@ class Guarantee:
         groups = "Several events of one person: k of them have k times the epsilon and more delta."
         if self.unit == "user":
             whole = "Each user: the values and labels of all events of that user together."
-            whole += f" At most {self.cap:,} of them count; later ones are not read." * bool(
-                self.cap
-            )
+            whole += f" At most {self.cap:,} of them count; others are not read." * bool(self.cap)
             replaced = "all events of any single user were replaced by others"
             either, groups = "two versions of a user's events", "When and how often a user appears."
+        if self.public_times is not None:
+            replaced += " of the same time" if self.unit == "event" else " of the same times"
+            groups += (
+                f" The times in the column {self.public_times!r}, which --time declares public: those "
+                "at the ends of windows of rounds are published, to the second."
+            )
         factor, guess, chance = self._in_numbers()
         return {
             "What is protected": whole,
@@ -165,14 +173,14 @@ class Guarantee:
             "report or the memory of the machine sees the events themselves.",
             "The guarantee": f"{self}. If {replaced}, the "
             "probability of whatever is published would change by at most a factor of "
-            f"{factor}{chance}. This holds for every stream.",
+            f"{factor}{chance}. This holds whatever the data are.",
             "In other words": f"Someone who knows all but which of {either} is in the data, "
             f"and guesses it from everything published, is right at most {guess} of the time. A "
             "blind guess is right 50 % of the time.",
-            "What is not covered": f"{groups} That an event took place, and how many there are. Other "
-            "publications from the same data: their epsilon and delta add to these. What holds of a "
-            "person because it holds of everyone, with their events or without. Settings that were "
-            "chosen after looking at the data.",
+            "What is not covered": f"{groups} That an event took place, when it arrived, and how many "
+            "there are. Other publications from the same data: their epsilon and delta add to these. "
+            "What holds of a person because it holds of everyone, with their events or without. "
+            "Settings that were chosen after looking at the data.",
         }
 
     def _in_numbers(self) -> tuple[str, str, str]:

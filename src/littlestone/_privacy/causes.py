@@ -14,12 +14,17 @@ The mechanisms, and one that holds them together:
   where a replaced row moves the monitor it moves the draw less.
 - `WindowCounts` releases counts over disjoint windows of rounds, `StableValues` values that occur.
 - `CausesMechanism` has all of them; a first window is read by nothing but its own counts.
+
+Where users are protected, or a table is finished, there is no monitor: epochs end at public ages. Of
+users each has a part in a score, which is clipped (Theorem 19); a finished table is read by all draws,
+whose costs add up (Theorem 20).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import count
-from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +39,8 @@ from littlestone._privacy.parameters import (
     BadParameter,
     Numbers,
     Real,
+    enclose_exp,
+    log_of,
     positive,
     probability,
     whole,
@@ -70,6 +77,30 @@ class Known(NamedTuple):
     weight: Fraction
 
 
+class UserBound(NamedTuple):
+    """Bound what one user does to a draw. Public."""
+
+    # A user's part of a score lies between minus this and 1, in whole weights.
+    lowest: Fraction
+    # The rounds of a user that an epoch reads.
+    rounds: int
+
+
+class UserPairs(NamedTuple):
+    """Hold, for each pair of a user and a key, the negative and positive rows, and the key's place."""
+
+    counts: Counts
+    places: Counts
+
+    def score(self, weights: Weights, size: int, lowest: int, highest: int) -> Counts:
+        """Return the score of so many keys: the sum of what each user does, clipped."""
+        # Theorem 19: each pair once, or the clip would not bound what a user does.
+        parts = np.clip(weights.score(self.counts), lowest, highest)
+        scores = np.zeros(size, np.int64)
+        np.add.at(scores, self.places, parts)
+        return scores
+
+
 class Moves(NamedTuple):
     """Hold, for each move, the negative and positive rows of an epoch that speak on it.
 
@@ -92,11 +123,15 @@ class Moves(NamedTuple):
     replace_key: Callable[[int, int], bytes] = lambda cause, place: b""
     # Whether keys may be added: the number of published causes is public.
     may_add: bool = True
+    # Where users are protected, the rows of each apart.
+    add_pairs: UserPairs | None = None
+    drop_pairs: UserPairs | None = None
 
 
 class EpochTerms(NamedTuple):
     """Hold what is chosen anew for each epoch, by public numbers alone."""
 
+    # 0 for no monitor: the epoch ends at a public age.
     monitor: Fraction
     rate: Fraction
     # The most that the two weights of a draw have together, in whole weights: 1 + c0.
@@ -105,19 +140,38 @@ class EpochTerms(NamedTuple):
     known: tuple[Known, ...] = ()
     # What a key has to gain beyond what it usually takes, in whole weights.
     margin: int = 0
+    # The part of delta that the draw has.
+    share: Fraction = Fraction(1)
+    # Where users are protected, and not rows.
+    users: UserBound | None = None
+    # By width, what an unknown key weighs at score 0 once enough positive rows list it; without it,
+    # what delta leaves it.
+    frequent: tuple[Fraction, ...] = ()
 
     def to_json(self) -> State:
         """Return the terms as JSON data; fractions are exact, as text."""
         known = [[keys, str(weight)] for keys, weight in self.known]
-        exact = {name: str(getattr(self, name)) for name in ("monitor", "rate", "swing")}
-        return {**exact, "known": known, "margin": self.margin}
+        exact = {name: str(getattr(self, name)) for name in ("monitor", "rate", "swing", "share")}
+        users = None if self.users is None else [str(self.users.lowest), self.users.rounds]
+        frequent = list(map(str, self.frequent))
+        return {
+            **exact,
+            "known": known,
+            "margin": self.margin,
+            "users": users,
+            "frequent": frequent,
+        }
 
 
 def terms_from_json(data: State) -> EpochTerms:
     """Return the terms that `EpochTerms.to_json` wrote."""
     known = tuple(Known(keys, Fraction(weight)) for keys, weight in data["known"])
     monitor, rate, swing = (Fraction(data[name]) for name in ("monitor", "rate", "swing"))
-    return EpochTerms(monitor, rate, swing, known, whole_field(data, "margin"))
+    lowest, *rounds = data["users"] or [None]
+    users = UserBound(Fraction(lowest), *rounds) if lowest else None
+    margin, share = whole_field(data, "margin"), Fraction(data["share"])
+    frequent = tuple(map(Fraction, data["frequent"]))
+    return EpochTerms(monitor, rate, swing, known, margin, share, users, frequent)
 
 
 class SparseExponential(Draw[Moves]):
@@ -136,7 +190,9 @@ class SparseExponential(Draw[Moves]):
         replace_weight: Fraction = Fraction(1),
         replace_penalty: int = 0,
     ) -> None:
-        self.rate, self.delta = positive(terms.rate, "rate"), probability(delta, "delta")
+        # Without a delta only known keys are drawn.
+        self.delta = Fraction(0) if delta == 0 else probability(delta, "delta")
+        self.rate = positive(terms.rate, "rate")
         self.units, self.swing = whole(units, "units", least=1), terms.swing
         if not 1 <= self.swing <= 2:
             raise BadParameter(f"weights sum to at most 1 to 2 whole ones, not {self.swing}")
@@ -150,15 +206,30 @@ class SparseExponential(Draw[Moves]):
         if not self.prior or any(not 0 < share <= 1 for share in self.prior):
             raise BadParameter("the prior of each width of keys lies above 0 and is at most 1")
         # Theorem 15: all known keys count, also those that no row of the epoch lists.
-        self.known = terms.known
-        self.cost = Cost(2 * self.rate, self.delta)
+        self.known, self.users = terms.known, terms.users
+        # How far a unit moves a score: a row by a whole weight, a user through all of its part, and
+        # both ways at once (Theorem 19).
+        reach, rounds = Fraction(1), 1
+        if self.users is not None:
+            lowest = positive(self.users.lowest, "what a user may take from a score")
+            reach, rounds = 1 + lowest, whole(self.users.rounds, "rounds of a user", least=1)
+        self.cost = Cost(2 * reach * self.rate, self.delta)
+        # What unknown keys weigh, and by how much the positives of one must exceed those of one row:
+        # Theorem 15, "Frequent keys". Each of a user's rounds may name keys that nobody else has.
+        each = [self.delta / rounds * share for share in self.prior]
+        self.unknown, self.gaps = each, [0] * len(each)
+        if terms.frequent and self.delta:
+            self.unknown = [max(pair) for pair in zip(terms.frequent, each, strict=True)]
+            self.gaps = [
+                self._gap(high / low) for high, low in zip(self.unknown, each, strict=True)
+            ]
 
     def select(
         self, scores: Moves, noise: Noise, release: int, published: bytes | None = None
     ) -> bytes | None:
         """Draw a move: ADD, DROP or REPLACE and the bytes of its keys, or None for nothing."""
         table = self.table(scores)
-        common = lcm(*(weight.denominator for weight in table.weights))
+        common = math.lcm(*(weight.denominator for weight in table.weights))
         weights = [int(weight * common) for weight in table.weights]
         rate = self.rate / self.units
         drawn = draw_by_score(
@@ -175,9 +246,9 @@ class SparseExponential(Draw[Moves]):
             return DROP + moves.drop_keys[place]
         place -= len(moves.drops)
         if moves.may_add:
-            if place < len(moves.adds):
+            if place < len(moves.widths):
                 return ADD + moves.add_key(place)
-            place -= len(moves.adds)
+            place -= len(moves.widths)
             if place < len(self.known):
                 return ADD + self._idle_key(moves, place, noise, release)
             place -= len(self.known)
@@ -207,27 +278,55 @@ class SparseExponential(Draw[Moves]):
         weights, units = moves.weights, self.units
         self.check(weights)
         table = MoveTable([np.zeros(1, np.int64)], [np.zeros(1, np.intp)], [Fraction(1)])
-        drops = -weights.score(moves.drops)
+        drops = -self._score(moves.drops, moves.drop_pairs, weights)
         table.put(drops - self.drop_penalty * units, 0)
         if moves.may_add:
             self._put_adds(moves, table)
         for drop, counts in zip(drops.tolist(), moves.replaces, strict=False):
             if len(counts):
+                if self.users is not None:
+                    raise BadParameter("where users are protected, no cause is replaced by another")
                 # A narrower key that no row lists has the score of dropping the cause.
                 gains = drop + weights.score(counts) - self.replace_penalty * units
                 table.put(gains, table.add_class(self.replace_weight / len(counts)))
         return table
 
+    def _score(self, counts: Counts, pairs: UserPairs | None, weights: Weights) -> Counts:
+        """Return the sum of what rows do, or of what users do, each of whom is bounded."""
+        if (pairs is None) != (self.users is None):
+            raise BadParameter("rows are counted by user where users are protected, and only there")
+        if pairs is None or self.users is None:
+            return weights.score(counts)
+        lowest = -math.floor(self.users.lowest * self.units)
+        return pairs.score(weights, len(counts), lowest, self.units)
+
     def add_scores(self, moves: Moves) -> Counts:
         """Return the score of adding each active key, before its margin."""
-        gains = moves.weights.score(moves.adds)
-        # Theorem 15: less the weight of a positive, so that a key which one row alone makes active
-        # has a score of at most 0; known keys exist in both worlds, and are clipped at 0.
-        return np.where(moves.known >= 0, np.maximum(gains, 0), gains - moves.weights.positive)
+        gains = self._score(moves.adds, moves.add_pairs, moves.weights)
+        # Theorem 15: less the weight of a positive, or the most of a user, so that a key which one
+        # row, or user, alone makes active has a score of at most 0; known keys exist in both worlds,
+        # and are clipped at 0.
+        most = moves.weights.positive if self.users is None else self.units
+        unknown = gains - most if self.delta else np.zeros_like(gains)
+        if any(self.gaps):
+            positives = self._score(moves.adds, moves.add_pairs, Weights(moves.weights.positive, 0))
+            gap = np.array(self.gaps)[moves.widths]
+            unknown = np.minimum(gains, positives - most - gap)
+        return np.where(moves.known >= 0, np.maximum(gains, 0), unknown)
+
+    def _gap(self, ratio: Fraction) -> int:
+        """Return a score that makes up for a ratio of weights, in units, rounded up."""
+        if ratio == 1:
+            return 0
+        gap = math.ceil(log_of(ratio) * self.units / self.rate)
+        # The logarithm is a float: checked by an exponential that is rounded outwards.
+        while enclose_exp(gap * self.rate / self.units, 40)[0] < ratio:
+            gap += 1
+        return gap
 
     def _put_adds(self, moves: Moves, table: "MoveTable") -> None:
         known = moves.known >= 0
-        unknown = [table.add_class(self.delta * share) for share in self.prior]
+        unknown = [table.add_class(weight) for weight in self.unknown]
         listed = [table.add_class(known_keys.weight) for known_keys in self.known]
         of_width = np.array([unknown, [*listed, *[0] * (len(unknown) - len(listed))]])
         margin = self.margin * self.units
@@ -239,17 +338,23 @@ class SparseExponential(Draw[Moves]):
 
     def parameters(self) -> dict[str, str]:
         """Return the public parameters on which the guarantee rests."""
-        return super().parameters() | {
-            "rate": str(self.rate),
-            "prior": ", ".join(map(str, self.prior)),
-            "swing": str(self.swing),
-            "units": str(self.units),
-        }
+        return (
+            super().parameters()
+            | {
+                "rate": str(self.rate),
+                "prior": ", ".join(map(str, self.prior)),
+                "swing": str(self.swing),
+                "units": str(self.units),
+            }
+            | ({} if self.users is None else {"users": ", ".join(map(str, self.users))})
+        )
 
     def joint(self, monitor: Cost, reads: int) -> Cost:
         """Return what monitor and draws cost together: all of it from the first check on."""
-        if reads > 1:
-            raise BadParameter("the joint cost is that of one round: groups pay by Theorem 14")
+        if monitor == NOTHING:
+            return super().joint(monitor, reads)
+        if reads > 1 or self.users is not None:
+            raise BadParameter("a monitor watches rounds that one draw reads, and no users")
         # Theorem 15: where a replaced row moves the monitor, it moves the draw less.
         epsilon = max(2 * self.rate, monitor.epsilon + self.swing * self.rate)
         return Cost(epsilon, self.delta)
@@ -358,13 +463,14 @@ class CausesSchedule(Schedule):
 class WindowCounts(Mechanism):
     """Release the counts of disjoint windows of rounds, with discrete Laplace noise."""
 
-    def __init__(self, noise: Noise, *, epsilon: Real, name: str) -> None:
+    def __init__(self, noise: Noise, *, epsilon: Real, name: str, sensitivity: int = 2) -> None:
         super().__init__()
         self.cost = Cost(positive(epsilon, "epsilon"))
         self._noise, self.name = noise, name
-        # A replaced round leaves one cell and enters another: an L1 sensitivity of 2.
-        self.scale = noise_scale(2 / self.cost.epsilon)
-        self.windows = 0
+        # A replaced round leaves one cell and enters another: an L1 sensitivity of 2, for each round
+        # of a user that is counted. A number of positive rows alone changes by 1.
+        self.scale = noise_scale(whole(sensitivity, "sensitivity", least=1) / self.cost.epsilon)
+        self.sensitivity, self.windows = sensitivity, 0
 
     def release(self, counts: Numbers) -> list[int]:
         """Return the counts of a window with noise, and begin the next window."""
@@ -377,7 +483,8 @@ class WindowCounts(Mechanism):
             ]
 
     def _parameters(self) -> State:
-        return {"epsilon": str(self.cost.epsilon), "name": self.name, "noise": repr(self._noise)}
+        cost = {"epsilon": str(self.cost.epsilon), "sensitivity": self.sensitivity}
+        return {**cost, "name": self.name, "noise": repr(self._noise)}
 
     def _state_data(self) -> State:
         return {"windows": self.windows}
@@ -394,8 +501,12 @@ class StableValues(Mechanism):
         self._noise, self.cost = noise, cost
         # A replaced round takes a vote from one value and gives it to another.
         self.scale = noise_scale(2 / cost.epsilon)
-        self.threshold = release_threshold(self.scale, cost.delta)
         self.windows = 0
+
+    @cached_property
+    def threshold(self) -> int:
+        """Return the least noisy count that is released; without a delta there is none."""
+        return release_threshold(self.scale, self.cost.delta)
 
     def release(self, votes: Mapping[bytes, int]) -> list[bytes]:
         """Return the values whose noisy count of votes reaches the threshold, in order."""
@@ -421,31 +532,47 @@ class StableValues(Mechanism):
 
 
 class CausesMechanism(Mechanism):
-    """Hold all mechanisms of a causes learner: a first window, the gate, and the evidence."""
+    """Hold all mechanisms of a causes learner: a first window, the gate, and the evidence.
+
+    The budget is that of a unit, a round or a user, which so many draws read at most, and of which the
+    evidence counts so many rounds. With an epsilon for the base rate all draws read one finished table
+    (Theorem 20).
+    """
 
     def __init__(
         self,
         noise: Noise,
         *,
-        per_round: Cost,
+        budget: Cost,
         epsilon_evidence: Fraction,
         draw: Callable[[EpochTerms], SparseExponential],
         check_every: int = 1,
         units: int = UNITS,
-        unit: Unit = "event",
-        cap: int | None = None,
+        reads: int = 1,
+        counts: int = 1,
+        rounds: int | None = None,
+        epsilon_base: Fraction | None = None,
     ) -> None:
         super().__init__()
-        if (unit == "user") != (cap is not None):
-            raise BadParameter("unit='user' requires a cap on a user's rounds; 'event' has none")
-        self._noise, self.unit, self._cap = noise, unit, cap
-        self._per_round, self._draw = per_round, draw
+        # How many rounds of a user count; None where rounds are protected.
+        self.unit: Unit = "event" if rounds is None else "user"
+        self._noise, self._rounds, self._reads = noise, rounds, whole(reads, "reads", least=1)
+        self._budget, self._draw = budget, draw
         self._check_every, self.units = check_every, whole(units, "units", least=1)
-        self.evidence = WindowCounts(noise, epsilon=epsilon_evidence, name="evidence")
-        self._first = WindowCounts(noise, epsilon=per_round.epsilon, name="first window")
-        self._values = StableValues(noise, per_round)
+        self.evidence = WindowCounts(
+            noise, epsilon=epsilon_evidence, name="evidence", sensitivity=2 * counts
+        )
+        self._table = epsilon_base is not None
+        self._first = (
+            WindowCounts(noise, epsilon=budget.epsilon, name="first window")
+            if epsilon_base is None
+            else WindowCounts(noise, epsilon=epsilon_base, name="base rate", sensitivity=1)
+        )
+        self._values = StableValues(noise, budget)
         self.gate: Gate[Moves] | None = None
         self.terms: EpochTerms | None = None
+        # Without a monitor, what each draw costs.
+        self._draws: list[Cost] = []
 
     # Releases are unlimited.
     exhausted = False
@@ -460,6 +587,12 @@ class CausesMechanism(Mechanism):
         self._only_once(self._values.windows)
         return self._values.release(votes)
 
+    @property
+    def left(self) -> Cost:
+        """Return what is left of the budget for the draws from a finished table. Public."""
+        used = sum(self._draws, self._first.cost + self.evidence.cost)
+        return Cost(self._budget.epsilon - used.epsilon, self._budget.delta - used.delta)
+
     def _only_once(self, windows: int) -> None:
         if self.gate is not None or windows:
             raise BadParameter("there is one first window at most, before everything else")
@@ -467,22 +600,31 @@ class CausesMechanism(Mechanism):
     def begin_epoch(self, terms: EpochTerms, rounds: int, threshold: Threshold) -> None:
         """Set what is public of the epoch that begins; the first time, make the gate."""
         draw = self._draw(terms)
-        joint = draw.joint(Cost(terms.monitor), 1)
+        if self.unit == "user" and draw.users is None:
+            raise BadParameter("where users are protected, a draw bounds what each of them does")
+        joint = draw.joint(Cost(terms.monitor), self._reads)
         # What the gate and the evidence read, they both read.
         total = joint + self.evidence.cost
-        if total.epsilon > self._per_round.epsilon or total.delta > self._per_round.delta:
-            raise BadParameter("gate and evidence together cost more than a round may cost")
+        if self._table:
+            # All of them read the table.
+            total += sum(self._draws, self._first.cost)
+        if total.epsilon > self._budget.epsilon or total.delta > self._budget.delta:
+            raise BadParameter("gate and evidence together cost more than a unit may cost")
+        if not terms.monitor:
+            self._draws.append(draw.cost)
         if self.gate is None:
             self.gate = Gate(
                 self._noise,
-                epsilon=terms.monitor,
+                epsilon=terms.monitor or None,
                 schedule=CausesSchedule(rounds, threshold),
                 draw=draw,
                 check_every=self._check_every,
                 largest_loss=self.units,
+                unit=self.unit,
+                cap=None if self.unit == "event" else self._reads,
             )
         else:
-            self.gate.begin_epoch(terms.monitor, draw)
+            self.gate.begin_epoch(terms.monitor or None, draw)
             self.schedule.begin_epoch(rounds, threshold)
         self.terms = terms
 
@@ -513,41 +655,54 @@ class CausesMechanism(Mechanism):
     @property
     def guarantee(self) -> Guarantee:
         """Return what all that is released guarantees, however long the stream gets."""
-        cost = self._per_round.for_group(self._cap or 1)
-        return Guarantee.of(cost, self._noise, self.unit, self._cap)
+        return Guarantee.of(self._budget, self._noise, self.unit, self._rounds)
 
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far."""
-        noise = repr(self._noise)
-        first = [PrivacyEvent("first window", self._first.cost, 0, noise)] * self._first.windows
+        # All that reads a finished table adds up: it has no epoch of its own.
+        noise, epoch = repr(self._noise), None if self._table else 0
+        first = [PrivacyEvent(self._first.name, self._first.cost, epoch, noise)]
+        first *= self._first.windows
         first += [PrivacyEvent("values", self._values.cost, 0, noise)] * self._values.windows
+        draws = self.gate.ledger if self.gate else ()
+        if self._draws:
+            # Those of users have an epoch each, which may read other users.
+            numbers = [None if self._table else n for n in range(self.releases_made)]
+            costs = zip(self._draws, numbers, strict=False)
+            draws = tuple(PrivacyEvent(SparseExponential.name, c, n, noise) for c, n in costs)
         evidence = [
-            PrivacyEvent("evidence", self.evidence.cost, window, noise)
+            PrivacyEvent("evidence", self.evidence.cost, None if self._table else window, noise)
             for window in range(self.evidence.windows)
         ]
-        return (*first, *(self.gate.ledger if self.gate else ()), *evidence)
+        return (*first, *draws, *evidence)
 
     @property
     def spent(self) -> Cost:
-        """Return what one round may have cost so far; never more than the guarantee."""
-        gate = NOTHING if self.gate is None else self.gate.spent
-        later = gate + (self.evidence.cost if self.evidence.windows else NOTHING)
+        """Return what one unit may have cost so far; never more than the guarantee."""
+        counted = self.evidence.cost if self.evidence.windows else NOTHING
+        if self._table or self.unit == "user":
+            base = self._first.cost if self._first.windows else NOTHING
+            draws = sorted(self._draws[: self.releases_made], key=lambda cost: cost.epsilon)
+            # All draws read a table, and a few of them a user: the dearest.
+            return sum(draws if self._table else draws[-self._reads :], base + counted)
+        later = (NOTHING if self.gate is None else self.gate.spent) + counted
         # The parts of the first window are disjoint too.
         first = self._values.cost if self._values.windows else NOTHING
         first = first if self._values.windows or not self._first.windows else self._first.cost
         # Disjoint rounds: the larger of the two, not the sum.
-        largest = Cost(max(first.epsilon, later.epsilon), max(first.delta, later.delta))
-        return largest.for_group(self._cap or 1)
+        return Cost(max(first.epsilon, later.epsilon), max(first.delta, later.delta))
 
     def _parameters(self) -> State:
         return {
-            "epsilon": str(self._per_round.epsilon),
-            "delta": str(self._per_round.delta),
+            "epsilon": str(self._budget.epsilon),
+            "delta": str(self._budget.delta),
             "evidence": self.evidence._parameters(),
+            "first": self._first._parameters(),
             "units": self.units,
             "unit": self.unit,
-            "cap": self._cap,
+            "reads": self._reads,
+            "rounds": self._rounds,
         }
 
     def _state_data(self) -> State:
@@ -556,6 +711,7 @@ class CausesMechanism(Mechanism):
             "values": self._values._state(),
             "evidence": self.evidence._state(),
             "terms": self.terms.to_json() if self.terms else None,
+            "draws": [[str(cost.epsilon), str(cost.delta)] for cost in self._draws],
             "gate": self.gate._state() if self.gate else None,
         }
 
@@ -569,3 +725,4 @@ class CausesMechanism(Mechanism):
             self.begin_epoch(terms_from_json(data["terms"]), 1, Threshold(0))
             assert self.gate is not None
             self.gate.resume(data["gate"])
+        self._draws = [Cost(*map(Fraction, cost)) for cost in data["draws"]]

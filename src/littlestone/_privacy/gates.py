@@ -2,8 +2,9 @@
 
 Only here does private become public. A gate watches the loss of what is published. It fires when
 the noisy loss reaches a noisy threshold, or when an epoch has reached a public age; then a key is
-drawn, and a new epoch begins. What `run` returns, (fired, key or None) of each check, is the
-transcript, and the transcript is all that is released (docs/guarantee.md, Theorem 7).
+drawn, and a new epoch begins. Without a monitor epochs end by age only. What `run` returns, (fired,
+key or None) of each check, is the transcript, and the transcript is all that is released
+(docs/guarantee.md, Theorem 7).
 
 - The `Schedule` is public: it says what the thresholds are and when epochs end, and reads nothing
   but the transcript, released evidence included.
@@ -19,7 +20,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
+from littlestone._privacy.accounting import NOTHING, Cost, Guarantee, PrivacyEvent, Unit
 from littlestone._privacy.draws import Draw
 from littlestone._privacy.mechanism import Mechanism, State, threshold_noise_field, whole_field
 from littlestone._privacy.noise import Gaps, Noise, noise_scale
@@ -138,7 +139,7 @@ class Gate(Mechanism, Generic[Scores]):
         self,
         noise: Noise,
         *,
-        epsilon: Real,
+        epsilon: Real | None,
         schedule: Schedule,
         draw: Draw[Scores],
         published: bytes = b"",
@@ -162,7 +163,8 @@ class Gate(Mechanism, Generic[Scores]):
         self.largest_loss = whole(largest_loss, "largest_loss", least=1)
         self.unit, self._cap, self._reads = unit, cap, 1 if cap is None else cap
         # Theorem 3 counts in units: one round shifts the loss by at most `largest_loss` of them.
-        self.monitor = MistakesMonitor(noise, epsilon=epsilon, cap=self._reads * self.largest_loss)
+        cap = self._reads * self.largest_loss
+        self.monitor = None if epsilon is None else MistakesMonitor(noise, epsilon=epsilon, cap=cap)
         self._noise, self.schedule, self.draw = noise, schedule, draw
         self.published, self.leave_out_published = published, leave_out_published
         self.releases_made = 0
@@ -172,12 +174,15 @@ class Gate(Mechanism, Generic[Scores]):
     # Releases are unlimited.
     exhausted = False
 
-    def begin_epoch(self, epsilon: Real, draw: Draw[Scores]) -> None:
+    def begin_epoch(self, epsilon: Real | None, draw: Draw[Scores]) -> None:
         """Choose the monitor's epsilon and the draw anew, by public numbers alone (Theorem 7)."""
         if self.epoch_age:
             raise BadParameter("an epoch is under way: its terms are fixed")
-        # The threshold noise of an epoch is drawn at its first check: none is drawn yet.
-        self.monitor.set_epsilon(epsilon)
+        if (epsilon is None) != (self.monitor is None):
+            raise BadParameter("a gate has a monitor from its first epoch on, or never")
+        if self.monitor is not None and epsilon is not None:
+            # The threshold noise of an epoch is drawn at its first check: none is drawn yet.
+            self.monitor.set_epsilon(epsilon)
         self.draw = draw
         vars(self).pop("_identity", None)
 
@@ -203,9 +208,11 @@ class Gate(Mechanism, Generic[Scores]):
                 # The monitor sees one window at a time, and a part never crosses its end.
                 to_age = self.checks_to_epoch_end
                 part = counts[done : done + min(self._to_window_end, to_age)]
-                checks = np.arange(1, len(part) + 1) if len(part) > 1 else 1
-                ages = self.window_age + self.check_every * checks
-                fired = self.monitor.advance(part, self.schedule.limits(ages))
+                fired = None
+                if self.monitor is not None:
+                    checks = np.arange(1, len(part) + 1) if len(part) > 1 else 1
+                    ages = self.window_age + self.check_every * checks
+                    fired = self.monitor.advance(part, self.schedule.limits(ages))
                 made = len(part) if fired is None else fired + 1
                 done += made
                 aged = to_age <= made
@@ -233,14 +240,18 @@ class Gate(Mechanism, Generic[Scores]):
     def _end_window(self) -> None:
         """Restart the monitor at the end of its window: a public time, so free (Theorem 3)."""
         if self.schedule.window is not None and self.window_age >= self.schedule.window:
-            self.monitor.restart()
+            self._restart_monitor()
             self.window_age = 0
+
+    def _restart_monitor(self) -> None:
+        if self.monitor is not None:
+            self.monitor.restart()
 
     def _end_epoch(self, scores: Scores, fired: bool, aged: bool) -> Decision:
         """Draw, and begin an epoch: nothing that this draw read is read again."""
         if not fired:
             # At a firing the monitor has begun afresh by itself.
-            self.monitor.restart()
+            self._restart_monitor()
         # Charged first: a draw that fails on the way, or selects None, costs as much. The number
         # is part of every noise address: two releases must not have the same.
         number = self.releases_made
@@ -259,7 +270,11 @@ class Gate(Mechanism, Generic[Scores]):
     def total(self) -> Cost:
         """Return the exact cost of everything that this gate may ever do."""
         # Theorem 7: one unit's rounds are read by at most `cap` draws (per event, one).
-        return self.draw.joint(self.monitor.cost, self._reads)
+        return self.draw.joint(self._watching, self._reads)
+
+    @property
+    def _watching(self) -> Cost:
+        return NOTHING if self.monitor is None else self.monitor.cost
 
     @property
     def guarantee(self) -> Guarantee:
@@ -269,23 +284,23 @@ class Gate(Mechanism, Generic[Scores]):
     @property
     def spent(self) -> Cost:
         """Return what one unit may have cost so far: never more than the guarantee."""
-        return self.draw.joint(self.monitor.cost, self._reads if self.releases_made else 0)
+        return self.draw.joint(self._watching, self._reads if self.releases_made else 0)
 
     @property
     def ledger(self) -> tuple[PrivacyEvent, ...]:
         """Return every use of a mechanism so far."""
-        noise, before = repr(self._noise), self.draw.joint(self.monitor.cost, 0)
-        monitor = PrivacyEvent("monitor", before, None, noise)
+        noise, before = repr(self._noise), self.draw.joint(self._watching, 0)
+        monitor = [PrivacyEvent("monitor", before, None, noise)] * (self.monitor is not None)
         if before == self.total:
-            return (monitor,)
+            return tuple(monitor)
         draws = range(self.releases_made)
         uses = (PrivacyEvent(self.draw.name, self.draw.cost, epoch, noise) for epoch in draws)
-        return (monitor, *uses)
+        return (*monitor, *uses)
 
     def _parameters(self) -> State:
         return {
             "draw": self.draw.parameters(),
-            "monitor": self.monitor.parameters(),
+            "monitor": None if self.monitor is None else self.monitor.parameters(),
             "check_every": self.check_every,
             "largest_loss": self.largest_loss,
             "leave_out_published": self.leave_out_published,
@@ -299,7 +314,7 @@ class Gate(Mechanism, Generic[Scores]):
             "window_age": self.window_age,
             "epoch_age": self.epoch_age,
             "schedule": self.schedule.dump(),
-            "monitor": self.monitor.dump(),
+            "monitor": None if self.monitor is None else self.monitor.dump(),
         }
 
     def _load_state_data(self, data: State) -> None:
@@ -308,4 +323,5 @@ class Gate(Mechanism, Generic[Scores]):
         self.window_age = whole_field(data, "window_age")
         self.epoch_age = whole_field(data, "epoch_age")
         self.schedule.load(data["schedule"])
-        self.monitor.load(data["monitor"])
+        if self.monitor is not None:
+            self.monitor.load(data["monitor"])

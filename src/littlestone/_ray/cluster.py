@@ -87,10 +87,10 @@ class Ray(Engine):
 
 def ray_of(engine: str, workers: int | None) -> Ray:
     """Return the engine that `--engine` and `--workers` name."""
-    found = engine_of(engine)
-    assert isinstance(found, Ray), "ray is the only engine"
+    made = engine_of(engine)
+    assert isinstance(made, Ray), "ray is the only engine"
     installed()
-    return replace(found, workers=workers)
+    return replace(made, workers=workers)
 
 
 def installed() -> Any:
@@ -109,11 +109,11 @@ def installed() -> Any:
 
 
 def _connect(ray: Any, address: str) -> None:
-    own = {"include_dashboard": False} if address == LOCAL else {}
+    options = {"include_dashboard": False} if address == LOCAL else {}
     before = os.umask(0o077)  # what Ray spills and logs is as sensitive as the data
     try:
         _check_address(address)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadParameter(f"there is no Ray cluster to reach at {address!r}: {reason}") from None
@@ -126,8 +126,8 @@ def _check_address(address: str) -> None:
     if "://" in address:
         raise ValueError("run on a machine of the cluster, and give HOST:PORT or auto")
     # "auto" and "local" have no port: Ray finds them itself.
-    host, found, port = address.rpartition(":")
-    if found and port.isdigit():
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), CLUSTER_TIMEOUT).close()
 
 

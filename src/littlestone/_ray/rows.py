@@ -11,7 +11,7 @@ draws no noise (docs/guarantee.md, Theorem 13).
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Self
@@ -86,8 +86,8 @@ def read_span(schema: Schema, span: Span) -> tuple[Rounds, Summary]:
 def answer(schema: Schema, rounds: Rounds, question: Question) -> Any:
     """Return the answer to a question about a block, by the places of its rounds."""
     function, published = question
-    found = function(schema.cls, rounds.numbered(0), published)
-    return found._replace(number=found.number.astype(np.uint32))
+    places = function(schema.cls, rounds.numbered(0), published)
+    return places._replace(number=places.number.astype(np.uint32))
 
 
 class RemoteParquet:
@@ -102,6 +102,7 @@ class RemoteParquet:
         self._schema = self._ray.put(schema)
         self._read = self._ray.remote(read_span).options(num_returns=2)
         self._answer = self._ray.remote(answer)
+        self._time_cell = self._ray.remote(Rounds.time_cell)
         self._ahead: deque[RemoteBlock] = deque()
         self._question: Question | None = None
 
@@ -170,6 +171,10 @@ class RemoteParquet:
         """Start to answer a question; return a reference to the answer."""
         return self._answer.remote(self._schema, rounds, question)
 
+    def time_cell(self, rounds: Any, row: int) -> Any:
+        """Start to find the time of a row; return a reference to its cell."""
+        return self._time_cell.remote(rounds, row)
+
     def get(self, ref: Any) -> Any:
         """Return what a reference refers to."""
         with task_errors(self._ray):
@@ -184,12 +189,10 @@ def open_remote_rows(
     label: str,
     user: str | None = None,
     strict: bool = False,
-    positive: Sequence[str] = (),
-    positive_if: Sequence[str] = (),
+    **others: Any,
 ) -> "RowReader[RemoteRounds]":
-    """Open Parquet files of labelled rows, to be read on a cluster."""
-    schema = file_schema(cls, label, user, positive, positive_if)
-    source = RemoteParquet(engine, path, schema)
+    """Open Parquet files of labelled rows, to be read on a cluster; `others` as `file_schema` has."""
+    source = RemoteParquet(engine, path, file_schema(cls, label, user, **others))
     beginning = source.beginning()
     return RowReader(source, strict=strict, block_rows=LARGEST_BLOCK, beginning=beginning)
 
@@ -207,8 +210,8 @@ class RemoteBlock:
     @cached_property
     def summary(self) -> Summary:
         """Return what is known of the rows."""
-        found: Summary = self.source.get(self._summary)
-        return found
+        summary: Summary = self.source.get(self._summary)
+        return summary
 
     @cached_property
     def usable(self) -> Mask:
@@ -227,7 +230,7 @@ class RemoteBlock:
         ref = self.ask(question)
         if question not in self._fetched:
             kept = {
-                known: self._fetched[known] for known in self._answers if known in self._fetched
+                asked: self._fetched[asked] for asked in self._answers if asked in self._fetched
             }
             self._fetched = kept | {question: self.source.get(ref)}
         return self._fetched[question]
@@ -274,6 +277,13 @@ class RemoteRounds:
         """Implement `RowSpan.bad`."""
         return self.block.summary.bad
 
+    def time_cell(self, row: int) -> object:
+        """Implement `RowSpan.time_cell`: fetched from the cluster, at the end of a window only."""
+        source = self.block.source
+        if source.schema.time is None:
+            return None
+        return source.get(source.time_cell(self.block.rounds, self.begin + row))
+
     def null_rounds(self, within: Mask | None = None) -> int:
         """Return how many rows cannot be read, or are not within a cap. Private."""
         usable = self.block.usable[self.begin : self.end]
@@ -302,10 +312,10 @@ class RemoteRounds:
 
     def answer(self, function: Callable[..., Any], published: Any) -> Any:
         """Return the answer to a question about the rounds, by their numbers."""
-        found = self.block.answer((function, published)).between(self.begin, self.end)
+        answer = self.block.answer((function, published)).between(self.begin, self.end)
         if self.within is not None:
-            found = found.taken(self.within[found.number])
-        return found._replace(number=found.number.astype(np.int64) + self.shift)
+            answer = answer.taken(self.within[answer.number])
+        return answer._replace(number=answer.number.astype(np.int64) + self.shift)
 
     def apply(self, function: Callable[..., Any], cls: HypothesisClass, published: Any) -> Any:
         """Implement `RowSpan.apply`: the answer to a question, also asked of the rows ahead."""

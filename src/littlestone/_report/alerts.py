@@ -50,17 +50,17 @@ class Destination(NamedTuple):
 
 def destinations_of(task: LearnRequest) -> list[Destination]:
     """Return where the alerts of a request go; refuse what cannot be used."""
-    found = []
+    receivers = []
     if task.alert_key is not None and task.on_release is None:
         raise BadParameter("--alert-key requires --on-release: it signs what a webhook gets")
     if task.on_release is not None:
         key = None if task.alert_key is None else task.alert_key.read_bytes().strip()
         if key is not None and len(key) < 16:
             raise BadParameter(f"{task.alert_key}: a key has at least 16 characters")
-        found.append(_webhook(task.on_release, key))
+        receivers.append(_webhook(task.on_release, key))
     if task.command is not None:
-        found.append(_command(task.command))
-    return found
+        receivers.append(_command(task.command))
+    return receivers
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -86,10 +86,7 @@ def _webhook(url: str, key: bytes | None) -> Destination:
         if key is not None:
             now = str(int(time.time()))
             signed = hmac.new(key, now.encode() + b"." + body, sha256).hexdigest()
-            headers |= {
-                "X-Littlestone-Time": now,
-                "X-Littlestone-Signature": f"sha256={signed}",
-            }
+            headers |= {"X-Littlestone-Time": now, "X-Littlestone-Signature": f"sha256={signed}"}
         opener.open(Request(address, body, headers), timeout=ANSWER).close()
 
     return Destination(f"the webhook at {parts.hostname}", _digest(url), send)
@@ -202,8 +199,8 @@ class Alerts:
             self._changed.notify()
         self._thread.join(patience + ANSWER)
         for each in self._destinations:
-            if left := self._left(each):
-                self._warn(f"{each.name} lacks {left} alerts: with --db the next run sends them")
+            if missing := self._left(each):
+                self._warn(f"{each.name} lacks {missing} alerts: with --db the next run sends them")
         if not self._thread.is_alive():
             self._held.close()
 
@@ -215,8 +212,8 @@ class Alerts:
         while True:
             with self._changed:
                 due = [each for each in self._destinations if self._left(each)]
-                left = self._until - time.monotonic()
-                if left <= 0 or (not due and left < float("inf")):
+                seconds = self._until - time.monotonic()
+                if seconds <= 0 or (not due and seconds < float("inf")):
                     return
                 if not due:
                     self._changed.wait()
@@ -262,9 +259,12 @@ class Alerts:
         if release.rule == NEVER and public.evidence is not None:
             sentence = f"no cause of {label} is published any more"
         ended = [window for window in public.windows if window.stop < release.round]
+        when = f"from event {release.round:,} on"
+        if terms.table:
+            when = f"in a table of {public.rounds:,} rows"
         return {
             "id": f"{self._run}-{number}",
-            "text": f"{sentence}, from event {release.round:,} on. {guarantee}.",
+            "text": f"{sentence}, {when}. {guarantee}.",
             **release_to_json(release),
             "sentence": sentence,
             **evidence_at(ended, release),

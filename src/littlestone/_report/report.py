@@ -10,21 +10,32 @@ is read a second time: costs are estimated from the counts that were released.
 `RunResult` holds how a run went: what may be published, and what belongs to the data owner.
 """
 
+import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import ascii_uppercase
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from littlestone._data.rounds import BadRow
 from littlestone._display import clipped, environment, library_version
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._learners.base import PrivateLearner, Release
 from littlestone._learners.causes import PrivateCauses
-from littlestone._learners.evidence import CauseSummary, CostSample, costs_of, summarize_causes
+from littlestone._learners.evidence import (
+    CauseHistory,
+    CauseSummary,
+    CostSample,
+    OverTime,
+    costs_of,
+    over_time,
+    summarize_causes,
+)
 from littlestone._learners.trace import TOP, Sample
 from littlestone._plots import (
     COLOURS,
@@ -40,11 +51,13 @@ from littlestone._plots import (
     new_figure,
     percent,
     plot_mistakes,
+    plot_over_time,
     rate_scale,
     short_numbers,
     style_axes,
+    top_rate,
 )
-from littlestone._report.causes import label_in_words, rule_in_words, summary_of
+from littlestone._report.causes import label_in_words, rule_in_words, rules_as_text, summary_of
 from littlestone._store.releases_file import release_to_json
 from littlestone._store.request import LearnRequest, RunConfig
 from littlestone._store.store import Published, Run
@@ -86,8 +99,12 @@ class Report:
     rate_to_beat: float | None = None
     why: Sequence[str] = ()
     costs: Sequence[CostSample] = ()
+    over_time: OverTime | None = None
     missed: int | None = None
     false_alarms: int = 0
+    counted: str = "events"
+    # Whether a finished table was learned: then nothing came before anything else.
+    table: bool = False
 
     def __repr__(self) -> str:
         return "Report(private)"
@@ -95,17 +112,14 @@ class Report:
     @property
     def has_outcomes(self) -> bool:
         """Return whether causes say which outcome they are of."""
-        return any(one.cause.outcome is not None for one in self.causes or ())
+        return any(each.cause.outcome is not None for each in self.causes or ())
 
 
 def render_report(report: Report) -> str:
     """Return the report as the text of one HTML file. Private."""
     rules = lettered_rules(report.releases, report.samples)
-    figures = (
-        [(kind, inline_svg(run_figure(report, width), kind)) for kind, width in SIZES.items()]
-        if report.rounds
-        else []
-    )
+    figures = _in_sizes(report, run_figure) if report.rounds and not report.table else []
+    histories = report.over_time.histories if report.over_time else ()
     template = environment("littlestone._report").get_template("report.html.j2")
     return template.render(
         report=report,
@@ -113,18 +127,32 @@ def render_report(report: Report) -> str:
         legend=[(letter, n, str(rule)) for n, (rule, letter) in enumerate(rules.items())],
         others=len(rules) == len(COLOURS),
         figures=figures,
+        over_time=_in_sizes(report, over_time_figure) if histories else [],
+        histories=[(_letter(report, each), str(each.cause), each.words) for each in histories],
         lead=" ".join(lead(report)),
         words=" ".join(in_words(report)),
         numbers=map(_in_numbers, report.samples),
-        releases=[(f"{number:,}", rule) for number, rule in report.releases],
+        releases=rules_as_text(report.releases, of_causes=report.causes is not None),
         causes=None if report.causes is None else [*_cause_rows(report)],
-        costs=[(f"{after:,}", f"{ours:,.0f}", f"{no:,.0f}") for after, ours, no in report.costs],
+        costs=[
+            tuple(f"{x:,.0f}" for x in cost[: 3 if report.causes else 2]) for cost in report.costs
+        ],
         scale=f"{100 * _scale(report):g} %",
     )
 
 
+def _in_sizes(
+    report: Report, draw: "Callable[[Report, float], Figure]"
+) -> list[tuple[str, Markup]]:
+    """Return a figure in every size, each with the kind of screen that it is for."""
+    return [
+        (kind, inline_svg(draw(report, width), f"{draw.__name__} {kind}"))
+        for kind, width in SIZES.items()
+    ]
+
+
 def _scale(report: Report) -> float:
-    return rate_scale([one.bar for one in report.causes or ()], report.rate_to_beat)
+    return rate_scale([each.bar for each in report.causes or ()], report.rate_to_beat)
 
 
 def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
@@ -134,36 +162,41 @@ def _cause_rows(report: Report) -> Iterator[dict[str, Any]]:
     def place(rate: float | None) -> str | None:
         return None if rate is None else f"{min(1000.0, 1000 * rate / scale):.1f}"
 
-    for number, one in enumerate(report.causes or ()):
-        found, bar = one.evidence, one.bar
-        known = found is not None and bar.rate is not None
+    for number, each in enumerate(report.causes or ()):
+        evidence, bar = each.evidence, each.bar
+        has_rate = evidence is not None and bar.rate is not None
+        to_beat = None if evidence is None else evidence.to_beat
         yield {
             "letter": ascii_uppercase[number] if number < MOST_CAUSES else "",
-            "cause": str(one.cause),
-            "standing": one.standing,
-            "spans": spans_in_words(one),
-            "events": None if found is None else f"{found.estimate.events:,}",
+            "cause": str(each.cause),
+            "standing": each.standing,
+            "spans": "" if report.table else f"; {spans_in_words(each)}",
+            "events": None if evidence is None else evidence.estimate.counted,
             "rate": percent(bar.rate) if bar.rate is not None else None,
             "interval": f"{percent(bar.low)} to {percent(bar.high)}",
             "base": None if bar.base is None else percent(bar.base),
-            "lift": None if found is None or not found.lift else multiple(found.lift),
-            "clear": known and bar.base is not None and bar.low > bar.base,
+            "lift": None if evidence is None or not evidence.lift else multiple(evidence.lift),
+            "clear": has_rate and bar.base is not None and bar.low > bar.base,
             "at": place(bar.rate),
-            "low": place(bar.low) if known else None,
-            "high": place(bar.high) if known else None,
+            "low": place(bar.low) if has_rate else None,
+            "high": place(bar.high) if has_rate else None,
             "base_at": place(bar.base),
-            "beaten": None if found is None or found.to_beat is None else percent(found.to_beat),
-            "beaten_at": None if found is None else place(found.to_beat),
+            "beaten": None if to_beat is None else percent(to_beat),
+            "beaten_at": place(to_beat),
         }
 
 
 def lead(report: Report) -> Iterator[str]:
     """Say in a sentence or two what happened. Private."""
     if report.causes is not None:
-        standing = sum(one.standing for one in report.causes)
-        if report.causes:
-            published = _times(len(report.causes), "cause was", "causes were")
-            yield f"{published} published; {_times(standing, 'stands', 'stand')} now."
+        if not report.causes:
+            rows = some(report.rounds, "row" if report.table else "round")
+            yield f"Nothing was published in {rows}."
+            return
+        standing = sum(each.standing for each in report.causes)
+        published = _times(len(report.causes), "cause was", "causes were")
+        now = "" if report.table else f"; {_times(standing, 'stands', 'stand')} now"
+        yield f"{published} published{now}."
     elif report.releases:
         changed = _times(len(report.releases) - 1, "time", "times")
         yield f"The rule changed {changed} in {some(report.rounds, 'round')}."
@@ -183,8 +216,8 @@ def _times(count: int, one: str, many: str) -> str:
 
 def spans_in_words(one: CauseSummary) -> str:
     """Return the rounds in which a cause stood, in words."""
-    said = [f"{a:,} to {'the end' if b is None else f'{b:,}'}" for a, b in one.spans]
-    return ("published" if one.standing else "dropped") + f": rounds {', '.join(said)}"
+    spans = [f"{a:,} to {'the end' if b is None else f'{b:,}'}" for a, b in one.spans]
+    return ("published" if one.standing else "dropped") + f": rounds {', '.join(spans)}"
 
 
 def _in_numbers(sample: Sample) -> tuple[str, ...]:
@@ -227,6 +260,27 @@ def run_figure(report: Report, width: float = WIDE) -> "Figure":
     return figure
 
 
+def over_time_figure(report: Report, width: float = WIDE) -> "Figure":
+    """Draw the rate of each cause, a panel each, over one axis. Public."""
+    shown = report.over_time
+    assert shown is not None
+    count, top = len(shown.lines), top_rate(shown.lines)
+    figure = new_figure(0.5 + 1.3 * count, width)
+    panels = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+    for ax, line, history in zip(panels, shown.lines, shown.histories, strict=True):
+        plot_over_time([line], style_axes(ax), timed=shown.timed)
+        ax.set_ylim(0, top)
+        _entitle(ax, _letter(report, history))
+    panels[-1].set_xlabel(shown.zone)
+    return figure
+
+
+def _letter(report: Report, history: CauseHistory) -> str:
+    """Return the letter by which a report names a cause; nothing if it has none."""
+    named = zip(ascii_uppercase, (report.causes or ())[:MOST_CAUSES], strict=False)
+    return next((letter for letter, each in named if each.cause == history.cause), "")
+
+
 def _plot_mistakes(ax: "Axes", report: Report) -> None:
     points = [(sample.round, sample.mistakes) for sample in report.samples]
     plot_mistakes(points, [min(r.round, report.rounds) for r in report.releases[1:]], ax)
@@ -235,18 +289,21 @@ def _plot_mistakes(ax: "Axes", report: Report) -> None:
 
 
 def _plot_costs(ax: "Axes", report: Report) -> None:
-    """Draw what the published causes cost beside publishing nothing."""
+    """Draw what the published causes cost beside publishing nothing, or only that."""
     across, published, nothing = zip(*report.costs, strict=True)
-    ax.plot(across, nothing, "--", color=SOFT, label="publishing nothing", clip_on=False)
+    if report.causes:
+        ax.plot(across, nothing, "--", color=SOFT, label="publishing nothing", clip_on=False)
+        ax.fill_between(across, published, nothing, color=COLOURS[0], alpha=0.1, linewidth=0)
     ax.plot(across, published, color=COLOURS[0], label="the published causes", clip_on=False)
-    ax.fill_between(across, published, nothing, color=COLOURS[0], alpha=0.1, linewidth=0)
     ax.set_ylim(0, 1.05 * max(1.0, *published, *nothing))
     changes = report.releases[1:]
     for release in changes if len(changes) <= MANY_RELEASES else ():
         ax.axvline(min(release.round, report.rounds), color=SOFT, linestyle=":", linewidth=1)
     short_numbers(ax.yaxis)
-    ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left").set_zorder(1)
-    _entitle(ax, "Cost, estimated (dotted: a change)")
+    if report.causes:
+        ax.legend(frameon=False, fontsize=LETTERS, labelcolor=INK, loc="upper left").set_zorder(1)
+    title = "Cost, estimated (dotted: a change)" if report.causes else "Positives missed, estimated"
+    _entitle(ax, title)
 
 
 # A letter, a colour, and the rounds in which what has them stood.
@@ -257,10 +314,10 @@ def _cause_bars(report: Report, causes: Sequence[CauseSummary]) -> list[Bar]:
     return [
         (
             letter,
-            COLOURS[0] if one.standing else OTHER,
-            [(start, stop or report.rounds) for start, stop in one.spans],
+            COLOURS[0] if each.standing else OTHER,
+            [(start, stop or report.rounds) for start, stop in each.spans],
         )
-        for letter, one in zip(ascii_uppercase, causes[:MOST_CAUSES], strict=False)
+        for letter, each in zip(ascii_uppercase, causes[:MOST_CAUSES], strict=False)
     ]
 
 
@@ -324,8 +381,8 @@ def in_words(report: Report) -> Iterable[str]:
     """Say what the figure shows, to people who cannot see it. Private."""
     if report.costs and report.causes is not None:
         yield from lead(report)
-        for one in report.causes[:MOST_CAUSES]:
-            yield f"{clipped(str(one.cause), 80)}, {spans_in_words(one)}."
+        for each in report.causes[:MOST_CAUSES]:
+            yield f"{clipped(str(each.cause), 80)}, {spans_in_words(each)}."
         return
     if not report.samples:
         yield "Nothing was recorded."
@@ -343,10 +400,14 @@ def in_words(report: Report) -> Iterable[str]:
             silent = f"no vote, or for a rule not among the first {TOP}" if full else "no vote"
             cast.append(f"{report.trees - voters(last):,} {silent}")
             yield f"Of {report.trees:,} trees after round {last.round:,}: {', '.join(cast)}."
-    said = [f"{clipped(str(rule), 80)} from round {number:,}" for number, rule in report.releases]
-    if len(said) > 10:
-        said[5:-5] = [f"{len(said) - 10:,} others"]
-    yield f"{len(report.releases):,} published: {'; '.join(said)}." if said else "No rule."
+    published = [
+        f"{clipped(str(rule), 80)} from round {number:,}" for number, rule in report.releases
+    ]
+    if len(published) > 10:
+        published[5:-5] = [f"{len(published) - 10:,} others"]
+    yield (
+        f"{len(report.releases):,} published: {'; '.join(published)}." if published else "No rule."
+    )
 
 
 @dataclass
@@ -381,18 +442,14 @@ class RunResult:
     def private(self) -> dict[str, Any]:
         """Return what belongs to the data owner, as JSON data."""
         learner = self.learner
-        counts = counts_of(
-            learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes
-        )
-        return (
-            counts
-            | (learner_errors(learner) if isinstance(learner, PrivateCauses) else {})
-            | {
-                "bad_rows": [f"{self.unit} {bad.line}: {bad.sentence}" for bad in self.bad_rows],
-                "ledger": [list(row) for row in ledger_rows(learner)],
-                "notes": self.notes,
-            }
-        )
+        private: dict[str, Any] = {**learner_counts(learner)}
+        if isinstance(learner, PrivateCauses):
+            private |= errors_by_kind(learner.mistakes, learner.missed, learner.cost)
+        return private | {
+            "bad_rows": [f"{self.unit} {bad.line}: {bad.sentence}" for bad in self.bad_rows],
+            "ledger": [list(row) for row in ledger_rows(learner)],
+            "notes": self.notes,
+        }
 
 
 def public_of(about: RunConfig, published: Published) -> dict[str, Any]:
@@ -420,14 +477,26 @@ def statement_of(about: RunConfig, published: Published) -> dict[str, str]:
     label = label_in_words(**terms.label_data)
     counts = f", and counts with noise in {some(len(published.windows), 'window')} of rounds"
     drawn = "" if about.account is None else " It was drawn from a budget that all runs share."
+    what, of_causes = some(len(published.releases), "rule"), published.evidence is not None
+    sentence = rule_in_words(last.rule, label, of_causes=of_causes)
+    standing = f" The last rule, from event {last.round:,} on: {sentence}."
+    ever, rows = " and ever will, however much it is", "event"
+    if terms.table:
+        rows = "row"
+        what, counts, ever, standing = (
+            "1 rule",
+            ", and counts with noise",
+            "",
+            f" The rule: {sentence}.",
+        )
+    if of_causes and len(published.releases) == 1:
+        what, standing = "No rule", ""
     return {
-        "What was published": f"{some(len(published.releases), 'rule')} about {label}"
-        f"{counts * bool(published.windows)}, computed from {some(published.rounds, 'event')} with "
-        f"the class {terms.spec}. The last rule, from event {last.round:,} on: "
-        f"{rule_in_words(last.rule, label)}.",
+        "What was published": f"{what} about {label}{counts * bool(published.windows)}, computed "
+        f"from {some(published.rounds, rows)} with the class {terms.spec}.{standing}",
         **guarantee.meaning(),
-        "What was spent": f"{guarantee}: in all, for everything that this run has published and "
-        f"ever will, however much it is.{drawn} Up to now it has used {published.spent}.",
+        "What was spent": f"{guarantee}: in all, for everything that this run has published{ever}."
+        f"{drawn} Up to now it has used {published.spent}.",
     }
 
 
@@ -443,17 +512,17 @@ def counts_of(rounds: int, null_rounds: int, beyond_cap: int, mistakes: int) -> 
     }
 
 
+def learner_counts(learner: PrivateLearner) -> dict[str, int]:
+    """Return what became of the rounds of a learner. Private, but for how many there were."""
+    return counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+
+
 def errors_by_kind(mistakes: int, missed: int, cost: float) -> dict[str, Any]:
     """Return the mistakes of a learner of causes by kind, and what they cost."""
     return {"missed": missed, "false_alarms": mistakes - missed, "cost": cost}
 
 
-def learner_errors(learner: PrivateCauses) -> dict[str, Any]:
-    """Return the mistakes of a learner of causes by kind. Private."""
-    return errors_by_kind(learner.mistakes, learner.missed, learner.cost)
-
-
-def counts_in_words(counts: Mapping[str, Any]) -> Iterator[str]:
+def counts_in_words(counts: Mapping[str, Any], what: str = "round") -> Iterator[str]:
     """Say what became of the rounds: what counted, what was beyond the cap, what was unreadable."""
     counted, mistakes = counts["counted_rounds"], some(counts["mistakes"], "mistake")
     if "missed" in counts:
@@ -463,11 +532,11 @@ def counts_in_words(counts: Mapping[str, Any]) -> Iterator[str]:
         mistakes = f"{some(counts['missed'], 'missed positive')}; {alarms};"
     share = f" ({counts['mistakes'] / counted:.3%})" if counted and "missed" not in counts else ""
     if counts["null_rounds"]:
-        yield f"{mistakes} in the {some(counted, 'round')} that counted{share}"
+        yield f"{mistakes} in the {some(counted, what)} that counted{share}"
     else:
-        yield f"{mistakes} in {some(counted, 'round')}{share}"
+        yield f"{mistakes} in {some(counted, what)}{share}"
     if beyond := counts["beyond_cap"]:
-        yield f"{some(beyond, 'round')} beyond the cap of their user: not learned, null rounds"
+        yield f"{some(beyond, what)} beyond the cap of their user: not learned, null rounds"
     if unreadable := counts["unreadable"]:
         yield f"{some(unreadable, 'row')} that could not be read: null rounds"
 
@@ -486,7 +555,7 @@ def report_of(outcome: RunResult) -> Report:
         # Causes of outcomes say themselves what happens.
         label=task.label if task.negative else label_in_words(**task.label_data),
         **of_causes,
-        why=() if summary is None else summary.sentences(),
+        why=() if summary is None else summary.reasons(),
         title=task.source,
         spec=task.spec,
         guarantee=str(outcome.run.published.guarantee),
@@ -513,19 +582,25 @@ def report_of(outcome: RunResult) -> Report:
 def _of_causes(learner: PrivateCauses) -> dict[str, Any]:
     """Return the fields of a report that only a learner of causes has."""
     costs = costs_of(learner.windows)
+    causes = summarize_causes(learner.releases, learner.evidence)
     return {
-        "causes": summarize_causes(learner.releases, learner.evidence),
+        "causes": causes,
         "rate_to_beat": learner.rate_to_beat,
         "costs": costs if len(costs) > 1 else [],
+        "over_time": over_time(
+            learner.windows, [each.evidence for each in causes if each.evidence]
+        ),
         "missed": learner.missed,
         "false_alarms": learner.mistakes - learner.missed,
+        "counted": learner.plan.counted,
+        "table": learner.plan.table,
     }
 
 
 def _adding(adds: bool, cap: int | None) -> str:
     if adds:
         return "adds up"
-    return "disjoint epochs: counts once" if cap is None else f"counts for at most {cap} epochs"
+    return "disjoint epochs: counts once" if cap is None else f"in {some(cap, 'epoch')} at most"
 
 
 def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
@@ -537,7 +612,8 @@ def ledger_rows(learner: PrivateLearner) -> list[tuple[str, str, str, str]]:
             mechanism,
             f"{count:,}",
             f"epsilon {float(cost.epsilon):.4g}, delta {float(cost.delta):.3g}",
-            _adding(adds, cap),
+            # The evidence of a user is paid for once, whatever the epochs.
+            _adding(adds, None if mechanism == "evidence" else cap),
         )
         for (mechanism, cost, adds), count in uses.items()
     ]
@@ -567,6 +643,12 @@ def refuse_unwritable(path: Path | None) -> None:
         raise type(error)(
             error.errno, f"{error.strerror}: it cannot be written", str(path)
         ) from None
+
+
+def write_private_json(path: Path | None, data: object) -> None:
+    """Write private data as JSON, if there is a file for it."""
+    if path is not None:
+        write_private(path, json.dumps(data, ensure_ascii=False) + "\n")
 
 
 def write_private(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from asyncio import Timeout
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ import numpy as np
 from starlette.requests import ClientDisconnect, Request
 
 from littlestone._classes.base import readable_rows
-from littlestone._data.formats import column, only_objects, parse_objects
+from littlestone._data.formats import column, object_columns, only_objects, parse_objects
 from littlestone._data.rounds import BadRow, Rounds
 from littlestone._data.schema import Faults, Schema, why_unread
 from littlestone._data.text import count_lines, lines_of
@@ -144,21 +144,24 @@ async def parse_in(pool: Executor, data: bytes, work: Callable[..., T], *argumen
 def parse_block(body: bytes, form: BodyFormat, schema: Schema, limits: Limits) -> Rounds:
     """Return labelled rows as a block to learn from; bad rows are null rounds in it."""
     rows, faults = _parse_body(body, form, limits)
-    cells = _cells(rows, schema.names, faults)
+    cells = object_columns(schema, rows, faults)
+    _note_infinite({name: cells[name] for name in cells if name != schema.time}, faults)
     return schema.read(cells, faults, np.arange(1, 1 + len(rows)))
 
 
 def parse_examples(body: bytes, form: BodyFormat, schema: Schema, limits: Limits) -> dict[str, Any]:
     """Return rows without labels, or a single one, as columns."""
     rows, faults = _parse_body(body, form, limits, allow_single=True)
-    columns = schema.read_columns(_cells(rows, schema.kinds, faults), faults)
-    unread = np.flatnonzero(~readable_rows(schema.cls, columns)).tolist()
+    cells = {name: column(rows, name, faults) for name in schema.kinds}
+    _note_infinite(cells, faults)
+    examples = schema.read_columns(cells, faults)
+    unread = np.flatnonzero(~readable_rows(schema.cls, examples)).tolist()
     for row in unread[:MAX_BAD_ROWS]:
-        faults.setdefault(row, why_unread(schema.cls, row_of(columns, row)))
+        faults.setdefault(row, why_unread(schema.cls, row_of(examples, row)))
     if faults:
         bad = [BadRow(1 + row, faults[row]) for row in sorted(faults)[:MAX_BAD_ROWS]]
         raise bad_rows_refusal(bad, len(faults), len(rows))
-    return columns
+    return examples
 
 
 def bad_rows_refusal(bad: Sequence[BadRow], count: int, rows: int) -> Refused:
@@ -278,17 +281,14 @@ def _scan_row(window: str, start: int, *, whole: bool) -> tuple[Any, int]:
         raise Refused(400, f"the body is not JSON: {error}") from None
 
 
-def _cells(
-    rows: Sequence[dict[str, Any]], names: Iterable[str], faults: Faults
-) -> dict[str, list[Any]]:
-    columns = {name: column(rows, name, faults) for name in names}
+def _note_infinite(columns: Mapping[str, list[Any]], faults: Faults) -> None:
+    """Add the faults of cells that hold an infinite number."""
     for name, cells in columns.items():
         # Python's decoder makes infinity of 1e999: no NaN or infinity may come in as a number.
         if float in {*map(type, cells)} and (math.inf in cells or -math.inf in cells):
             for row, cell in enumerate(cells):
                 if cell in (math.inf, -math.inf):
                     faults.setdefault(row, f"column {name!r}: the number is too large")
-    return columns
 
 
 def _refuse_constant(word: str) -> float:

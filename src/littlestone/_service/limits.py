@@ -89,11 +89,11 @@ class RateLimit:
         # At least one: with a rate below 1 a smaller bucket would never hold a whole request.
         now, size = self._clock(), max(1.0, self.rate)
         # Popped and put back: a dict keeps insertion order, so its first key is the least recent.
-        left, then = self._buckets.pop(client, (size, now))
+        requests, then = self._buckets.pop(client, (size, now))
         # Filled when it is read: no timer has to run for clients that do not come back.
-        left = min(size, left + (now - then) * self.rate)
-        wait = 0.0 if left >= 1 else (1 - left) / self.rate
-        self._buckets[client] = (left if wait else left - 1), now
+        requests = min(size, requests + (now - then) * self.rate)
+        wait = 0.0 if requests >= 1 else (1 - requests) / self.rate
+        self._buckets[client] = (requests if wait else requests - 1), now
         # Bounded, or a client with many addresses could fill the memory. A dropped client begins
         # with a full bucket, which is the lesser evil.
         if len(self._buckets) > self.MAX_CLIENTS:

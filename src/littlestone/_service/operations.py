@@ -42,7 +42,7 @@ from starlette.responses import Response
 from littlestone._display import library_version
 from littlestone._learners.base import PrivateLearner
 from littlestone._learners.causes import PrivateCauses
-from littlestone._report.report import counts_of
+from littlestone._report.report import learner_counts
 from littlestone._service.limits import RateLimit
 from littlestone._service.tokens import TokenEntry
 from littlestone._store.files import wal_file
@@ -198,10 +198,10 @@ class AuditLog:
         """Open the file again if it was moved or removed."""
         ours = os.fstat(self._file)
         try:
-            there = os.stat(self.path)
+            present = os.stat(self.path)
         except FileNotFoundError:
-            there = None
-        if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            present = None
+        if present is None or (present.st_dev, present.st_ino) != (ours.st_dev, ours.st_ino):
             # The new one first: if it cannot be opened, the old one is still there to write to.
             opened = self._open()
             os.close(self._file)
@@ -253,9 +253,7 @@ def request_counts(requests: "Counter[tuple[str, int]]", *, private: bool) -> Me
     """Return requests by route and status; all of them if `private`."""
     more = "" if private else " (of /rounds, accepted ones only)"
     family = CounterMetricFamily(
-        "littlestone_requests",
-        f"Requests by route and status{more}.",
-        labels=["route", "status"],
+        "littlestone_requests", f"Requests by route and status{more}.", labels=["route", "status"]
     )
     for (route, status), count in sorted(requests.items()):
         if private or route not in GUARDED or status == 200:
@@ -279,7 +277,7 @@ def run_info(config: RunConfig, unit: str) -> Metric:
 
 def learner_families(learner: PrivateLearner) -> list[Metric]:
     """Return what became of the rounds. Private."""
-    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+    counts = learner_counts(learner)
     if isinstance(learner, PrivateCauses):
         counts["missed"] = learner.missed
     del counts["rounds"]

@@ -11,7 +11,10 @@ const EVENTS = `littlestone: events${PLACE}`;
 const AGAIN = 3000;
 const now = { releases: [], rounds: 0, guarantee: null, evidence: null };
 const STEPS = [.001, .002, .005, .01, .02, .03, .05, .1, .15, .2, .3, .4, .5, .6, .8, 1];
-const none = () => `no cause ${now.releases.length > 1 ? "stands now" : "is published"}`;
+const ended = () => now.guarantee !== null && now.rounds >= now.guarantee.horizon;
+// A finished table is learned at once: nothing in it came before anything else.
+const isTable = () => now.guarantee !== null && now.guarantee.table;
+const none = () => `no cause ${now.releases.length > 1 ? "stands now" : ended() ? "was published" : "is published"}`;
 
 // Text from the data is only ever text; what does not print is shown instead of obeyed.
 const visible = (text) =>
@@ -84,11 +87,11 @@ function causeItem(cause, most, long) {
   name.append(ruled(cause.cause));
   line.append(name);
   const facts = made("p", "", "facts");
-  const since = `Published since round ${count(cause.since)}`;
+  const since = isTable() ? "" : ` Published since round ${count(cause.since)}.`;
   if (cause.rate === null) {
     facts.textContent = cause.events === null
-      ? `${since}. ${now.guarantee && now.rounds >= now.guarantee.horizon ? "No rows are left to count." : "Counts follow when the first window of rounds has ended."}`
-      : `${since}. Too few events so far to estimate a rate.`;
+      ? `${since} ${ended() ? "No rows are left to count." : "Counts follow when the first window of rounds has ended."}`
+      : `${since} Too few events${ended() ? "" : " so far"} to estimate a rate.`;
     line.append(facts);
     return line;
   }
@@ -113,8 +116,8 @@ function causeItem(cause, most, long) {
     rates.append(lift);
   }
   const lift = times && `, ${times} times the rate of others`;
-  facts.append(made("strong", `${percent(cause.rate)} of about ${count(cause.events)} events`),
-    ` (95\u00a0% interval ${percent(cause.low)} to ${percent(cause.high)})${lift}. ${since}.`);
+  facts.append(made("strong", `${percent(cause.rate)} of about ${count(cause.events)} ± ${count(cause.events_high - cause.events)} ${now.evidence.counted}`),
+    ` (95\u00a0% interval ${percent(cause.low)} to ${percent(cause.high)})${lift}.${since}`);
   line.append(rates, facts);
   return line;
 }
@@ -123,6 +126,7 @@ function drawCauses() {
   const shown = hasCauses();
   for (const id of ["causes", "timeline"]) by(id).hidden = !shown;
   by("band").hidden = shown;
+  by("axis").hidden = shown && !now.evidence.causes.length;
   if (!shown) return;
   const found = standing();
   const known = found.filter((cause) => cause.rate !== null);
@@ -140,12 +144,15 @@ function drawCauses() {
   const said = [];
   if (known.length) said.push(`Bars run from 0 to ${Number((100 * most).toPrecision(3))}\u00a0%, with the 95\u00a0% interval of the rate.`);
   if (known.length) said.push("Dashed: the rate that it had to beat.");
-  for (const line of [now.evidence.why_that_rate, ...now.evidence.remarks]) said.push(`${line[0].toUpperCase()}${line.slice(1)}.`);
-  if (!found.length && base !== null) said.push(`So far the rate of ${visible(label)} is about ${percent(base)}.`);
-  if (known.length) said.push("Rates come from counts with noise, within the privacy budget below.");
+  if (known.length) said.push("Rates come from counts with noise, within the privacy budget below; what stands after ± is half the 95\u00a0% interval.");
+  if (known.length > 1) said.push("Those come first that have most positives beyond the rate of all others.");
+  if (!found.length && base !== null) said.push(`${ended() ? "The" : "So far the"} rate of ${visible(label)} is about ${percent(base)}.`);
+  for (const line of [...now.evidence.remarks, now.evidence.why_that_rate]) said.push(`${line[0].toUpperCase()}${line.slice(1).replaceAll(" %", "\u00a0%")}.`);
   by("scale").hidden = false;
-  put("scale", said.join(" "));
+  by("scale").classList.toggle("why", !found.length);
+  replace("scale", ...(found.length ? [said.join(" ")] : said).map((line) => made("p", line)));
   drawTimeline();
+  drawRates();
   drawCosts();
 }
 
@@ -153,7 +160,7 @@ function drawTimeline() {
   const long = Math.max(1, now.rounds);
   replace("timeline", ...now.evidence.causes.slice(0, SHOWN).map((cause) => {
     const line = made("li", "", cause.standing ? "" : "gone"), words = made("div");
-    const spans = cause.spans.map(([from, to]) => `${count(from)} to ${to === null ? "now" : count(to)}`);
+    const spans = cause.spans.map(([from, to]) => `${count(from)} to ${to !== null ? count(to) : ended() ? "the end" : "now"}`);
     words.append(ruled(cause.cause), made("span", `${cause.standing ? "stands" : "dropped"}: rounds ${spans.join(", ")}`));
     const parts = cause.spans.map(([from, to]) => {
       const start = (1000 * (from - 1)) / long, stop = (1000 * (to === null ? long : to)) / long;
@@ -162,6 +169,32 @@ function drawTimeline() {
     line.append(words, strip("", bar("track", 0, 1000), ...parts));
     return line;
   }));
+}
+
+// The rate of each cause in one stretch of rounds after the other.
+function drawRates() {
+  const went = now.evidence.over_time;
+  by("rates-head").hidden = !went;
+  if (!went) return;
+  const up = (rate) => (78 - 76 * Math.min(1, rate / went.top)).toFixed(1);
+  const steps = (kind, points, place) => {
+    let path = "", end = null;
+    for (const point of points.filter((one) => one[place] !== null)) {
+      path += `${point[0] === end ? "V" : `M${point[0]},`}${up(point[place])} H${point[1]} `;
+      end = point[1];
+    }
+    return drawn("path", { class: kind, d: path });
+  };
+  replace("rates", ...went.lines.map(({ cause, words, points }) => {
+    const line = made("li"), chart = drawn("svg", { viewBox: "0 0 1000 80", preserveAspectRatio: "none", "aria-hidden": "true" });
+    chart.append(...points.map(([from, to, , low, high]) => bar("between", from, to, up(high), up(low) - up(high))),
+      steps("others", points, 5), steps("ours", points, 2));
+    line.append(ruled(cause), made("span", ` ${words}.`), chart);
+    return line;
+  }));
+  put("rates-top", percent(went.top));
+  put("rates-from", went.from);
+  put("rates-to", went.to);
 }
 
 // What the causes cost beside publishing nothing, over the same rounds as the timeline.
@@ -204,8 +237,8 @@ function drawRule() {
   }
   const since = last.since ? `, since ${new Date(last.since).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : "";
   const length = rounds(Math.max(0, stood(now.releases.length - 1)));
-  put("stood", hasCauses()
-    ? `${rounds(now.rounds)} so far${last.number === 1 ? "" : `; the causes changed last at round ${count(last.round)}${since.replace("since", "on")}`}.`
+  put("stood", isTable() ? !ended() ? "" : `Learned from a finished table of ${count(now.rounds)} rows.` : hasCauses()
+    ? `${rounds(now.rounds)}${ended() ? ": all that were planned" : " so far"}${last.number === 1 ? "" : `; the causes changed last at round ${count(last.round)}${since.replace("since", "on")}`}.`
     : `It has stood for ${length}, from round ${count(last.round)}${since}.`);
   put("rounds", rounds(now.rounds));
   drawCauses();
@@ -238,7 +271,7 @@ function drawRules() {
       part.append(made("i", `${move} `, "move"), ruled(cause));
       what.append(part);
     }
-    const text = release.number === 1 ? "begun: no cause published" : release.sentence;
+    const text = release.number === 1 ? "begun, with no cause" : release.sentence;
     line.append(changes.length ? what : made("div", visible(text)), made("span", `from round ${count(release.round)}`));
     return line;
   });
@@ -258,11 +291,12 @@ function drawGuarantee(spent) {
   put("epsilon", said.epsilon === null ? "no limit" : show(said.epsilon));
   put("delta", show(said.delta));
   const left = Math.max(0, said.horizon - now.rounds);
+  for (const part of document.querySelectorAll(".of-stream")) part.hidden = said.table;
   put("left", count(left));
   put("left-of", `${left === 1 ? "round" : "rounds"} left of the ${count(said.horizon)} planned for`);
   put("left-then", left ? "What stands after the last of them stays for good." : "What stands now stays for good.");
   fill("horizon-used", now.rounds / said.horizon);
-  by("final").hidden = !spent.final;
+  by("final").hidden = !spent.final || said.table;
   put("final", spent.final || "");
 }
 
@@ -297,7 +331,9 @@ function status(text, kind) {
 }
 async function health() {
   const answer = await fetch("ready", { cache: "no-store" });
-  if (answer.ok) status("live", "live");
+  if (answer.ok && ended()) status(isTable() ? "a finished table" : "ended: all planned rounds have passed", "");
+  else if (answer.ok && isTable()) status("the table is not learned yet", "lost");
+  else if (answer.ok) status("live", "live");
   else if (answer.status === 503) status(`no rounds are taken: ${(await answer.json()).error}`, "lost");
 }
 
@@ -320,6 +356,7 @@ function hear({ name, data }) {
   else if (name === "evidence") { now.evidence = data; drawRule(); drawRules(); }
   else {
     now.rounds = data.rounds;
+    if (ended()) health().catch(() => {});
     drawRule();
     drawRules();
     drawGuarantee(data);

@@ -38,7 +38,7 @@ from littlestone._learners.causes import PrivateCauses
 from littlestone._learners.outcomes import predicted_labels
 from littlestone._learners.trace import Sample
 from littlestone._report.causes import label_in_words
-from littlestone._report.report import counts_of, ledger_rows
+from littlestone._report.report import learner_counts, ledger_rows
 from littlestone._service import operations
 from littlestone._service.bodies import (
     INLINE,
@@ -105,16 +105,18 @@ _PROBLEMS = {
     401: "No token, or an unknown one.",
     403: "The token is of another role.",
     408: "The body took too long.",
-    409: "The key was used for other rows.",
+    409: "The key was used for other rows, or the learner is of a finished table.",
     413: "The body, or the number of rows, is above the limit.",
     415: "The body is of an unknown kind.",
     422: "Something cannot be read; the sentence names the row and the field. Nothing changed.",
     429: "Too many requests, or too much at a time: see Retry-After.",
     503: "Unavailable: see the sentence; with Retry-After try again, without it do not.",
 }
-_RETRY_HEADER = {
-    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
-}
+A_TABLE = (
+    "the learner is of a finished table, which is learned whole, once: begin another file with a "
+    "budget of its own for other rows"
+)
+_RETRY_HEADER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 Described = dict[int | str, dict[str, Any]]
 
 
@@ -156,8 +158,7 @@ def require_role(role: Role) -> Callable[..., Awaitable[None]]:
     bearer = HTTPBearer(scheme_name=role, description=ROLES[role], auto_error=False)
 
     async def check(
-        request: Request,
-        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+        request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
     ) -> None:
         token: TokenEntry | None = request.state.token  # `given` is for OpenAPI
         if token is None:
@@ -258,7 +259,9 @@ class CauseResponse(ApiModel):
     )
     counted_from: int | None = Field(description="The first round that is counted.")
     counted_to: int | None = Field(description="The last round that is counted.")
-    events: int | None = Field(description="Estimated events that it matches first.")
+    events: int | None = Field(description="Estimated events for which it is the first to hold.")
+    events_low: int | None = Field(description="The lower end of their 95 % interval.")
+    events_high: int | None = Field(description="The upper end.")
     positives: int | None = Field(description="Estimated positive ones among them.")
     rate: float | None = Field(description="Their positive rate.")
     low: float | None = Field(description="The lower end of its 95 % interval.")
@@ -299,6 +302,26 @@ async def hypothesis(service: Served) -> Any:
     }
 
 
+class HistoryResponse(ApiModel):
+    """Hold how the rate of a cause went."""
+
+    cause: str = Field(description="The cause, as a sentence.")
+    words: str = Field(description="Whether its rate came down, and since when.")
+    points: list[tuple[float, float, float | None, float, float, float | None]] = Field(
+        description="For each stretch of rounds: where it begins and ends on the axis, in "
+        "thousandths; the positive rate, the ends of its 95 % interval, and the rate of all others."
+    )
+
+
+class OverTimeResponse(ApiModel):
+    """Hold how the rates of causes went, over one axis."""
+
+    from_: str = Field(alias="from", description="Where the axis begins: a round, or a time.")
+    to: str = Field(description="Where it ends.")
+    top: float = Field(description="A rate at which the other axis may end.")
+    lines: list[HistoryResponse]
+
+
 class EvidenceResponse(ApiModel):
     """Hold the evidence for every cause that was published: the data of the event `evidence`."""
 
@@ -309,22 +332,30 @@ class EvidenceResponse(ApiModel):
     why_that_rate: str | None = Field(description="Where it is from, in words.")
     remarks: list[str] = Field(
         default=[],
-        description="If no cause stands, why: how many positives one would have needed, and which "
-        "rows no draw has read; and that the rows seem to be sorted by their label.",
+        description="If no cause stands, why: how many positives one would have needed, which rows "
+        "no draw has read, and what to try; how events of several causes count; and that the rows "
+        "seem to be sorted by their label.",
     )
     base_rate: float | None = Field(
         description="The positive rate of all events that no published cause matched."
     )
     base_low: float | None = Field(description="The lower end of its 95 % interval.")
     base_high: float | None = Field(description="The upper end.")
+    counted: str = Field(
+        default="events", description="What is counted, in words: of users one event each, or so."
+    )
     counted_to: int = Field(description="The last round that is counted.")
     costs: list[tuple[int, float, float]] = Field(
         default=[],
         description="By round: what the published causes have cost so far, and what publishing "
         "nothing would have, in missed positives; estimated from the same counts.",
     )
+    over_time: OverTimeResponse | None = Field(
+        description="How the rates of causes went, to be drawn; null while that cannot be told."
+    )
     causes: list[CauseResponse] | None = Field(
-        description="Those that stand first; null if the learner has no evidence."
+        description="Those that stand first, by positives beyond the rate of all others; null if "
+        "the learner has no evidence."
     )
 
 
@@ -367,6 +398,7 @@ class GuaranteeResponse(ApiModel):
     )
     class_: str = Field(alias="class", description="Which rules may be published.")
     horizon: int
+    table: bool = Field(description="Whether a finished table is learned, at once, and no stream.")
     # The data of the event `rounds`.
     rounds: int
     releases: int
@@ -395,6 +427,7 @@ async def guarantee(service: Served) -> Any:
         "label_words": words,
         "class": terms.spec,
         "horizon": chosen.plan.horizon,
+        "table": terms.table,
     }
 
 
@@ -566,6 +599,8 @@ async def rounds(
 ) -> Any:
     """Learn a batch of rows: a round each, in order. The response comes when they are on disk."""
     limits = service.limits
+    if service.config.terms.table:
+        raise Refused(409, A_TABLE)
     with service.batches.slot():
         body = await receive_body(request, limits, limits.body, service.receiving)
         arguments = body.data, body.form, service.schema, limits
@@ -663,7 +698,7 @@ async def trace(
 
 def _trace(learner: PrivateLearner, *, before: int, maximum: int) -> dict[str, Any]:
     """Return the trace; `before` is the number of rounds before the current rule's release."""
-    counts = counts_of(learner.rounds, learner.null_rounds, learner.beyond_cap, learner.mistakes)
+    counts = learner_counts(learner)
     samples, counted = learner.trace, counts["counted_rounds"]
     last = samples[-1]
     earlier = [sample.mistakes for sample in samples if sample.round <= before]

@@ -230,6 +230,7 @@ class EventHub:
                 "base_rate",
                 "base_low",
                 "base_high",
+                "over_time",
                 "causes",
             )
             evidence = dict.fromkeys(unknown) | {"counted_to": 0, "costs": [], "remarks": []}

@@ -14,6 +14,8 @@ read again from the position that the store has.
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
 from threading import Lock, Thread
 from typing import NamedTuple, TypeVar
 
@@ -126,13 +128,14 @@ class Writer:
             if self._stopped:
                 result.set_exception(unavailable(STOPPING))
             else:
-                self._waiting.append(_Waiting(KeyedBatch(block, key, digest), result))
+                self._waiting.append(_Waiting(KeyedBatch(_arrived(block), key, digest), result))
                 self._thread.submit(self._learn_waiting)
         return result
 
     def learn_source(self, block: Rounds, source: Source) -> "Future[Receipt]":
         """Learn rows of a source, in one transaction with how far it is learned then."""
-        return self._submit(self._learning(lambda store: store.learn(block, source=source)))
+        timed = _arrived(block)
+        return self._submit(self._learning(lambda store: store.learn(timed, source=source)))
 
     def sources(self) -> "Future[tuple[list[Source], int]]":
         """Return how far each source is learned, and the number of rounds, as committed."""
@@ -168,21 +171,21 @@ class Writer:
         """Learn batches that wait, if an earlier commit has left any."""
         waiting = [self._waiting.popleft() for _ in range(min(MAX_GROUP, len(self._waiting)))]
         # A batch whose client has gone is dropped; once begun it cannot be cancelled any more.
-        if begun := [one for one in waiting if one.result.set_running_or_notify_cancel()]:
+        if begun := [each for each in waiting if each.result.set_running_or_notify_cancel()]:
             self._learn(begun)
 
     def _learn(self, waiting: list[_Waiting]) -> None:
         """Learn batches in one commit, and have their results set."""
         before = self._rounds
-        batches = [one.batch for one in waiting]
+        batches = [each.batch for each in waiting]
         results: Sequence[Receipt | KeyConflict | Refused]
         try:
             results = self._use(self._learning(lambda store: store.learn_all(batches)))
         except Refused as refusal:
             after = self._rounds
             if len(waiting) > 1 and before is not None and after == before:
-                for one in waiting:  # nothing was written: one batch may have failed the others
-                    self._learn([one])
+                for each in waiting:  # nothing was written: one batch may have failed the others
+                    self._learn([each])
                 return
             is_written = before is not None and after is not None and after > before
             results = [unavailable(WRITTEN) if is_written else refusal] * len(waiting)
@@ -232,12 +235,12 @@ class Writer:
                     # The batches are on disk, and their clients wait: the next commit publishes more.
                     # Logged here: the event loop would log the arguments, which hold rows.
                     LOG.error("a state was not published: %s", describe_error(error))
-            for one, result in zip(waiting, results, strict=True):
+            for each, result in zip(waiting, results, strict=True):
                 if isinstance(result, Receipt):
-                    one.result.set_result(result)
+                    each.result.set_result(result)
                 else:
                     refused = isinstance(result, Refused)
-                    one.result.set_exception(result if refused else Refused(409, str(result)))
+                    each.result.set_exception(result if refused else Refused(409, str(result)))
 
         # One call for all: each wakes the other thread, and makes this one wait for it.
         if state is not None or waiting:
@@ -294,6 +297,12 @@ class Writer:
         self._store, self._generation, self.error = store, store.generation, None
         self._state = PublicState(store.published, store.spent)
         return store
+
+
+def _arrived(block: Rounds) -> Rounds:
+    """Return rows with the time at which they came, by our clock, unless they have their own."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return replace(block, times=[now] * len(block)) if block.times is None else block
 
 
 class TopicFeeder(Thread):

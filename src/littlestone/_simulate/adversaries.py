@@ -115,7 +115,7 @@ def _of_causes(cls: Causes, target: Hypothesis) -> Iterator[Labelled]:
     if cls.width == 1 and all(isinstance(column, str) for column in cls.columns):
         yield from _of_rule(cls.names, target)
         return
-    other = fresh_value([v for some in target.mentions().values() for v in some])
+    other = fresh_value([v for listed in target.mentions().values() for v in listed])
     plain = {
         name: column.number(0) if isinstance(column, Ranges) else other
         for name, column in zip(cls.names, cls.columns, strict=True)
@@ -140,18 +140,18 @@ def _of_conjunction(
 
 def _of_interval(cls: Intervals, target: Hypothesis) -> Iterator[Labelled]:
     """Yield points as the proof of the dimension does up to the first positive, then both ends."""
-    at = _at(cls)
+    point = _at(cls)
     pieces: Pieces = ((0, cls.grid.count + 1),)
-    for left in range(cls.dimension, 0, -1):
-        index, size, pieces = _cut(pieces, left)
-        x = at([index])
+    for cuts in range(cls.dimension, 0, -1):
+        index, size, pieces = _cut(pieces, cuts)
+        x = point([index])
         y = target(x)
         yield x, y
         if y:
             # After a positive the two ends are independent searches.
             start, stop = index + 1 - size[0], index + size[1]
-            yield from _halved(range(start, index + 1), at, target)
-            yield from _halved(range(stop - 1, index - 1, -1), at, target)
+            yield from _halved(range(start, index + 1), point, target)
+            yield from _halved(range(stop - 1, index - 1, -1), point, target)
             return
 
 
@@ -177,8 +177,8 @@ def _cuts(lengths: tuple[int, ...], left: int) -> Iterator[tuple[int, int]]:
 
 
 def _divided(lengths: tuple[int, ...], whole: int, first: int) -> tuple[int, ...]:
-    at = lengths.index(whole)
-    return tuple(sorted((*lengths[:at], *lengths[at + 1 :], first, whole - first)))
+    place = lengths.index(whole)
+    return tuple(sorted((*lengths[:place], *lengths[place + 1 :], first, whole - first)))
 
 
 @cache
@@ -199,13 +199,13 @@ def _of_union(cls: Union, target: Hypothesis, draw: np.random.Generator) -> list
 def _searched(cls: HypothesisClass, target: Hypothesis) -> list[Labelled]:
     """Search exactly, as `_classes/dimension.py` does, for one node a level."""
     table = tabulate(*cls.finite_core())
-    exact, space, found = Shattering(table), table.everything, list[Labelled]()
+    exact, space, path = Shattering(table), table.everything, list[Labelled]()
     for depth in range(cls.dimension, 0, -1):
         point = exact.root(space, depth)
         x, ones = table.points[point], space & table.ones[point]
-        found.append((x, target(x)))
+        path.append((x, target(x)))
         space = ones if target(x) else space ^ ones
-    return found
+    return path
 
 
 MOST_POINTS = 4_096
@@ -241,8 +241,6 @@ class Mirror:
         self._space = self._table.everything
         self._rule: Hypothesis | None = None
         self._move: tuple[object, bool] | None = None
-        self._catches = False
-        self.shown_wrong = 0
 
     @property
     def truth(self) -> Hypothesis:
@@ -253,21 +251,19 @@ class Mirror:
         if rule is not self._rule and rule != self._rule:
             self._move = self._against(rule)
         self._rule = rule
-        self.shown_wrong += self._catches
         return self._move
 
     def _against(self, rule: Hypothesis) -> tuple[object, bool]:
         """Return the best example against a rule."""
         predicted = rule.predict(self._batch)
-        left = [
+        spaces = [
             (self._space & ~ones if answer else self._space & ones)
             for ones, answer in zip(self._table.ones, predicted, strict=True)
         ]
         # The example that leaves the most rules keeps the adversary realizable for longest.
-        best = max(range(len(left)), key=lambda point: left[point].bit_count())
-        self._catches = left[best] > 0
-        if self._catches:
-            self._space = left[best]
+        best = max(range(len(spaces)), key=lambda point: spaces[point].bit_count())
+        if spaces[best]:
+            self._space = spaces[best]
             return self._table.points[best], not predicted[best]
         return self._table.points[0], bool(predicted[0])
 

@@ -91,9 +91,9 @@ MOST_RULES_TRIED = 20_000_000
 
 def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
     """Return the mistakes of the best fixed rule; None when that would take too long."""
-    known = [stream.errors(rule) for rule in stream.targets]
+    errors = [stream.errors(rule) for rule in stream.targets]
     # No rule does better than none, so the search can stop.
-    if 0 in known:
+    if 0 in errors:
         return 0
     positives = int(stream.answers.sum())
     match cls:
@@ -102,7 +102,7 @@ def best_mistakes(cls: HypothesisClass, stream: Stream) -> int | None:
         case Rules(columns):
             return positives - max(0, *(max(_gains(stream, c), default=0) for c in columns))
     tried = _tried(cls, stream)
-    return min(known, default=None) if tried is None else tried
+    return min(errors, default=None) if tried is None else tried
 
 
 def alarm_cost(stream: Stream, min_rate: Real | str = AUTO_RATE) -> float:
@@ -112,8 +112,8 @@ def alarm_cost(stream: Stream, min_rate: Real | str = AUTO_RATE) -> float:
     """
     if not isinstance(min_rate, str):
         return odds(float(min_rate))
-    others = ~np.any([rule.predict(stream.batch) for rule in stream.targets or [NEVER]], axis=0)
-    base = float(stream.answers[others].mean()) if others.any() else 0.0
+    unmatched = ~np.any([rule.predict(stream.batch) for rule in stream.targets or [NEVER]], axis=0)
+    base = float(stream.answers[unmatched].mean()) if unmatched.any() else 0.0
     return max(odds(float(LEAST_RATE)), LIFT * odds(min(base, CERTAIN)))
 
 
@@ -164,8 +164,8 @@ def _distinct(batch: Batch) -> tuple[Any, Any]:
     # Column by column: rows of mixed types cannot be compared at once.
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        _, own = np.unique(column, return_inverse=True)
-        _, codes = np.unique(codes * (own.max() + 1) + own, return_inverse=True)
+        _, inner = np.unique(column, return_inverse=True)
+        _, codes = np.unique(codes * (inner.max() + 1) + inner, return_inverse=True)
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     return first, inverse
 
@@ -176,11 +176,11 @@ GROWTH = 1.2
 
 def marks(rounds: int) -> list[int]:
     """Return the rounds at which a curve is sampled: all early ones, then ever fewer, and the last."""
-    found, at = list[int](), 1
-    while at < rounds:
-        found.append(at)
-        at = max(at + 1, int(at * GROWTH))
-    return [*found, rounds] if rounds else []
+    marks, number = list[int](), 1
+    while number < rounds:
+        marks.append(number)
+        number = max(number + 1, int(number * GROWTH))
+    return [*marks, rounds] if rounds else []
 
 
 def play(
@@ -312,8 +312,8 @@ class Line:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
 
 
 def play_line(stream: str, learner: str, terms: Terms, seeds: int, noise: float) -> Line:

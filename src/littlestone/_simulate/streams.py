@@ -55,11 +55,11 @@ class Stream:
 
     def part(self, start: int, stop: int) -> "Stream":
         """Return some of its rounds."""
-        some = slice(start, stop)
+        rows = slice(start, stop)
         return replace(
             self,
-            batch=part_of(self.batch, some),
-            answers=self.answers[some],
+            batch=part_of(self.batch, rows),
+            answers=self.answers[rows],
             turn=max(0, self.turn - start),
         )
 
@@ -170,7 +170,7 @@ def examples(
         case Complement(of):
             return examples(of, target, draw, rounds, share=share)
         case Union():
-            parts = [examples(some, target, draw, rounds, share=share) for some in cls.members]
+            parts = [examples(member, target, draw, rounds, share=share) for member in cls.members]
             return _merged(parts, draw)
         case _:
             return _from_domain(cls, draw, rounds)
@@ -193,10 +193,10 @@ def _cause_rows(
     matched = draw.random(rounds) < share
     which = draw.integers(max(1, len(causes)), size=rounds)
     for number, cause in enumerate(causes):
-        at = np.flatnonzero(matched & (which == number))
+        rows = np.flatnonzero(matched & (which == number))
         # All conditions of a cause together: alone they say nothing about the label.
         for condition in cause.conditions:
-            batch[condition.column][at] = value_for(cls, condition)
+            batch[condition.column][rows] = value_for(cls, condition)
     return batch
 
 
@@ -218,8 +218,8 @@ def _from_domain(cls: HypothesisClass, draw: np.random.Generator, rounds: int) -
     except TooLarge:
         points = as_batch(cls.finite_core()[1])
         return part_of(points, draw.integers(_count(points), size=rounds))
-    return _batch({c: _array(some)[draw.integers(len(some), size=rounds)]
-                   for c, some in domain.items()})  # fmt: skip
+    return _batch({c: _array(values)[draw.integers(len(values), size=rounds)]
+                   for c, values in domain.items()})  # fmt: skip
 
 
 def _array(values: tuple[Any, ...]) -> npt.NDArray[Any]:
@@ -244,7 +244,7 @@ def _merged(parts: list[Batch], draw: np.random.Generator) -> Batch:
     for part in parts:
         for name, column in part.items() if isinstance(part, dict) else [(None, part)]:
             columns.setdefault(name, []).append(column)
-    return _batch({name: _mixed(some, draw) for name, some in columns.items()})
+    return _batch({name: _mixed(arrays, draw) for name, arrays in columns.items()})
 
 
 def _mixed(some: list[npt.NDArray[Any]], draw: np.random.Generator) -> npt.NDArray[Any]:
@@ -265,8 +265,8 @@ def _insert_values(
     for name, values in target.mentions().items():
         column, inserted = columns.get(name), _array(values)
         if column is not None and column.dtype == inserted.dtype:
-            at = np.flatnonzero(draw.random(rounds) < share)
-            column[at] = inserted[draw.integers(len(values), size=len(at))]
+            rows = np.flatnonzero(draw.random(rounds) < share)
+            column[rows] = inserted[draw.integers(len(values), size=len(rows))]
 
 
 TELEMETRY_COLUMNS = ("version", "country", "device", "carrier", "language")
@@ -302,8 +302,11 @@ def write_events(path: Path, events: int = 300_000, seed: int = 7) -> int:
     failed = (draw.random(events) < np.where(bad, CULPRIT_RATE, BASE_RATE)).astype(int)
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*TELEMETRY_COLUMNS, "failed"])
-        writer.writerows(zip(*columns.values(), failed.tolist(), strict=True))
+        writer.writerow(["time", *TELEMETRY_COLUMNS, "failed"])
+        # One event every two seconds.
+        times = np.datetime64("2026-11-02T00:00:00") + 2 * np.arange(events)
+        cells = times.astype(str).tolist(), *columns.values(), failed.tolist()
+        writer.writerows(zip(*cells, strict=True))
     return start
 
 

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import ROUND_FLOOR
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -133,9 +133,9 @@ class BudgetState:
 
     @property
     def guarantee(self) -> Guarantee:
-        """Return what may be quoted for all runs together, now and later."""
+        """Return what may be quoted for all runs together, now and later, rounded up."""
         most = self._enforced
-        return Guarantee(float_above(most.epsilon), float_above(most.delta), unit=self.unit)
+        return Guarantee(_quoted(most.epsilon), _quoted(most.delta), unit=self.unit)
 
     @property
     def _enforced(self) -> Cost:
@@ -182,8 +182,8 @@ class BudgetReceipt(NamedTuple):
 
     def __str__(self) -> str:
         what = f"drew {cost_text(self.charged)}" if self.charged.epsilon else "has drawn before"
-        left = f"{cost_text(self.state.left)} is left"
-        return f"run {self.run} {what} from data set {self.state.dataset!r}; {left}"
+        rest = f"{cost_text(self.state.left)} is left"
+        return f"run {self.run} {what} from data set {self.state.dataset!r}; {rest}"
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class BudgetFile:
     >>> _ = budget.draw(epsilon=1, delta=1e-7, note="a first look")
     >>> state = budget.read()
     >>> float(state.left.epsilon), print(state.guarantee)
-    (3.0000000000030003, 1.000000000001e-06)-differential privacy, replace-one, per event
+    (3.0001, 1.0001e-06)-differential privacy, replace-one, per event
     (2.0, None)
     >>> budget.draw(epsilon=2.5)
     Traceback (most recent call last):
@@ -220,13 +220,7 @@ class BudgetFile:
 
     @classmethod
     def create(
-        cls,
-        path: str | Path,
-        dataset: str,
-        *,
-        epsilon: Real,
-        delta: Real = 0,
-        unit: Unit = "event",
+        cls, path: str | Path, dataset: str, *, epsilon: Real, delta: Real = 0, unit: Unit = "event"
     ) -> "BudgetFile":
         """Create the budget of a data set, and the file if there is none.
 
@@ -468,6 +462,13 @@ def float_below(value: Fraction) -> float:
     """Return a float of at most five digits that is not above `value`: it can be typed."""
     # A little more than asked for first: 0.1 as a float is a fraction above a tenth.
     return float(decimal_of(value * (1 + FLOAT_ALLOWANCE), context(5, ROUND_FLOOR)))
+
+
+def _quoted(value: Fraction) -> float:
+    """Return a float of five digits that is not below `value`: people can read it."""
+    rounded = float(decimal_of(value, context(5, ROUND_CEILING)))
+    # The float of a decimal may be a little less than it.
+    return max(rounded, float_above(value))
 
 
 def _advice(left: Cost) -> str:

@@ -19,7 +19,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -377,18 +377,21 @@ def for_writing(path: Path, kind: FileKind) -> sqlite3.Connection:
         # A connection that may write folds the log in when it is closed, whatever is wrong with
         # both together: so they are checked with one that cannot.
         read_file(path, kind, lambda db, seal: None)
-    db = _connected(path, "rw")
-    if not kind.is_held:
-        # A power cut must not undo a draw: EXTRA also syncs the folder after the commit.
-        db.execute("PRAGMA synchronous = EXTRA")
-        return db
-    # Before anything is written: the file is as sensitive as the rows.
-    os.chmod(path, 0o600)
-    db.execute("PRAGMA journal_mode = WAL")
-    # A commit that a power cut undoes would be decided again with fresh noise: a second release.
-    db.execute("PRAGMA synchronous = FULL")
-    db.execute("PRAGMA wal_autocheckpoint = 0")  # `fold_in` does it
-    db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
+    with ExitStack() as failed:
+        db = failed.enter_context(closing(_connected(path, "rw")))
+        if kind.is_held:
+            # Before anything is written: the file is as sensitive as the rows.
+            os.chmod(path, 0o600)
+            db.execute("PRAGMA journal_mode = WAL")
+            # A commit that a power cut undoes would be decided again with fresh noise: a second
+            # release.
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA wal_autocheckpoint = 0")  # `fold_in` does it
+            db.execute("PRAGMA cache_spill = OFF")  # the log is written in order, at the COMMIT
+        else:
+            # A power cut must not undo a draw: EXTRA also syncs the folder after the commit.
+            db.execute("PRAGMA synchronous = EXTRA")
+        failed.pop_all()  # closed only where a line above has failed
     return db
 
 

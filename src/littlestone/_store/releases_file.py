@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.base import Release
-from littlestone._learners.evidence import Window, base_rate, evidence_of
+from littlestone._learners.evidence import Window, estimate_base, evidence_of
 from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._store.files import BadStore, OldCopy, file_lock
 from littlestone._store.store import Run
@@ -27,7 +27,7 @@ from littlestone._store.store import Run
 # Digits after the point of rates: what a line says must not depend on the version of a library.
 DIGITS = 6
 # The fields by which a line is known; the others are the same on all lines of a run.
-RELEASED = ("kind", "round", "sentence", "rule", "base_rate", "evidence")
+RELEASED = ("kind", "round", "sentence", "rule", "time", "base_rate", "evidence")
 
 
 def release_to_json(release: Release) -> dict[str, Any]:
@@ -41,9 +41,12 @@ def release_lines(
 ) -> list[tuple[Release, dict[str, Any]]]:
     """Return what the lines of a releases file say, without what is the same on all lines."""
     # A window that ends with a change of rule is known before the new rule is: the move itself was
-    # drawn after the last round of the window.
+    # drawn after the last round of the window. Of a table, the causes are drawn first, then counted.
     events: list[tuple[int, int, Release | Window]] = [
-        *((window.stop + 1, 0, window) for window in windows),
+        *(
+            (window.stop + 1, 2 * (window.start == 1 and bool(window.causes)), window)
+            for window in windows
+        ),
         *((release.round, 1, release) for release in releases),
     ]
     lines: list[tuple[Release, dict[str, Any]]] = []
@@ -64,9 +67,11 @@ def evidence_at(windows: Sequence[Window], standing: Release) -> dict[str, Any]:
     """Return what is known of a rule's causes, and of the rows that none matched."""
     if not windows:
         return {}
-    found = evidence_of(windows, causes_of(standing.rule))
-    line = _rounded({"base_rate": base_rate(windows).rate})
-    return line | {"evidence": [_rounded(entry.to_json()) for entry in found]}
+    evidence = evidence_of(windows, causes_of(standing.rule))
+    time = windows[-1].time
+    line = {} if time is None else {"time": time}
+    line |= _rounded({"base_rate": estimate_base(windows).rate})
+    return line | {"evidence": [_rounded(entry.to_json()) for entry in evidence]}
 
 
 def _rounded(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,9 +161,9 @@ class ReleasesFile:
         return release_lines(self.run.published.releases, self.run.published.windows)
 
     def _line(self, line: tuple[Release, Mapping[str, Any]]) -> bytes:
-        standing, said = line
+        standing, content = line
         guarantee = {"guarantee": self.run.guarantee_up_to(standing)}
-        text = json.dumps({**said, **self._about, **guarantee, **self._name}, ensure_ascii=False)
+        text = json.dumps({**content, **self._about, **guarantee, **self._name}, ensure_ascii=False)
         return text.encode("utf-8", "surrogatepass") + b"\n"
 
     def _missing(self, file: BinaryIO) -> bytes:
@@ -167,7 +172,7 @@ class ReleasesFile:
         written, lines = file.read(), self._lines()
         # A line that is public and that the store does not know: the store would draw fresh noise
         # for rounds that it has decided on.
-        if self._has_other_lines(written, [said for _, said in lines]):
+        if self._has_other_lines(written, [content for _, content in lines]):
             raise OldCopy(
                 f"{self._path} holds releases that the store does not know: the store is an older "
                 "copy, or was continued from one. Going on would publish again for the same rows: "
@@ -181,7 +186,7 @@ class ReleasesFile:
     def _has_other_lines(self, written: bytes, ours: Sequence[dict[str, Any]]) -> bool:
         """Return whether a line is of this learner and not among those given."""
         # Without label and guarantee: these are the same for all lines of a run.
-        known = [json.loads(json.dumps(line)) for line in ours]
+        lines = [json.loads(json.dumps(line)) for line in ours]
         for text in written.split(b"\n"):
             try:
                 line = json.loads(text)
@@ -189,7 +194,7 @@ class ReleasesFile:
                 released = {n: line[n] for n in line if n in RELEASED} if same_run else {}
             except (ValueError, KeyError, TypeError):
                 continue  # a line that was cut short, or written by something else
-            if "rule" in released and released not in known:
+            if "rule" in released and released not in lines:
                 return True
         return False
 

@@ -45,11 +45,13 @@ class StreamTerms:
     change_cost: float = CHANGE_COST
     min_rate: float | str = AUTO_RATE
     baseline: Baseline = FOLLOW
+    table: bool = False
     positive: Sequence[str] = ()
     positive_if: Sequence[str] = ()
     negative: Sequence[str] = ()
     values: str | None = None
     learner: str = AUTO
+    time: str | None = None
     seed: int | None = None
 
     @property
@@ -61,7 +63,7 @@ class StreamTerms:
 
     def schema(self, cls: HypothesisClass) -> Schema:
         """Return which columns are read, and how."""
-        return file_schema(cls, self.label, self.user, self.positive, self.positive_if)
+        return file_schema(cls, self.label, self.user, self.positive, self.positive_if, self.time)
 
     @property
     def unit(self) -> Unit:
@@ -83,23 +85,16 @@ class StreamTerms:
         """Return the terms of a plan, once the number of rounds is known."""
         if self.cap is not None and self.user is None:
             raise BadParameter("--cap requires --user: it limits the rounds of a user")
-        if self.user is not None and self.cap is None:
+        if self.user is not None and self.cap is None and not self.table:
             raise BadParameter(
-                f"--user {self.user} requires --cap N: the first N rows of each user count, and all "
-                "of them are protected together. With many users --cap 1 is a usual choice"
+                f"--user {self.user} requires --cap N: of causes, how many epochs read a user, of "
+                "other classes how many rows of a user count. All rows of a user are protected "
+                "together; --cap 1 is a usual choice"
             )
-        return Terms(
-            cls=self.cls if cls is None else cls,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            horizon=horizon,
-            unit=self.unit,
-            cap=self.cap,
-            change_cost=self.change_cost,
-            min_rate=self.min_rate,
-            baseline=self.baseline,
-            learner=self.learner,
-        )
+        given: dict[str, Any] = {"cls": self.cls if cls is None else cls, "horizon": horizon}
+        # The other fields have the same names here.
+        names = {field.name for field in fields(Terms)} - {*given}
+        return Terms(**given, **{name: getattr(self, name) for name in names})
 
     def to_json(self) -> dict[str, Any]:
         """Return what a learner is begun with, as JSON data."""
@@ -178,10 +173,7 @@ class RunConfig:
         for name in sorted(task.given & {*asked} - {*of_class}):
             given, begun = asked[name], stored[name]
             if given != begun:
-                raise BadStore(
-                    f"{path} was begun with --{name.replace('_', '-')} {begun}, not {given}: leave "
-                    "it out to go on, or begin another file"
-                )
+                raise _begun_otherwise(path, f"--{name.replace('_', '-')}", given, begun)
 
     def _refuse_other_class(self, asked: StreamTerms, path: Path) -> None:
         # Normal labels are compared with the other options.
@@ -191,10 +183,7 @@ class RunConfig:
             ("--class", asked.spec, self.terms.spec), ("--values", asked.values, self.terms.values)
         ):  # fmt: skip
             if given != begun:
-                raise BadStore(
-                    f"{path} was begun with {option} {begun}, not {given}: leave it out to go on, "
-                    "or begin another file"
-                )
+                raise _begun_otherwise(path, option, given, begun)
         named, options = asked.spec, "--class"
         if asked.values is not None:
             named, options = f"{named} with {asked.values}", f"{options} and --values"
@@ -203,6 +192,13 @@ class RunConfig:
             f"since. Leave {options} out to go on with the class that the file keeps, or begin "
             "another file"
         )
+
+
+def _begun_otherwise(path: Path, option: str, given: object, begun: object) -> BadStore:
+    return BadStore(
+        f"{path} was begun with {option} {begun}, not {given}: leave it out to go on, or begin "
+        "another file"
+    )
 
 
 def run_config_from_json(data: Mapping[str, Any]) -> RunConfig:

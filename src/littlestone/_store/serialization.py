@@ -100,9 +100,9 @@ def _sampled(entry: Entry) -> tuple[Any, ...]:
 
 def _entries(db: sqlite3.Connection) -> Iterator[Entry]:
     rows = db.execute("SELECT kept, number, round, mistakes, votes FROM trace ORDER BY round, kept")
-    for kept, number, at, mistakes, written in rows:
+    for kept, number, rounds, mistakes, written in rows:
         votes = tuple((rule_from_json(rule), count) for rule, count in json.loads(written))
-        yield Entry(Sample(at, mistakes, votes), bool(kept), number)
+        yield Entry(Sample(rounds, mistakes, votes), bool(kept), number)
 
 
 def generation_of(db: sqlite3.Connection) -> int:

@@ -196,11 +196,7 @@ def note_bad_rows(bad: list[BadRow], block: RowSpan, known: int = 0) -> None:
 
 
 def new_rows(
-    rows: RowReader[Any],
-    source: Source,
-    *,
-    bad: list[BadRow],
-    tell: Callable[[str], None],
+    rows: RowReader[Any], source: Source, *, bad: list[BadRow], tell: Callable[[str], None]
 ) -> Iterator[tuple[RowSpan | None, Source]]:
     """Yield the rows of a file that were not learned yet, each block with how far it is then."""
     is_same = source.identity is not None and rows.identity(source.rows) == source.identity

@@ -14,20 +14,20 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from littlestone._classes.base import HypothesisClass
 from littlestone._data.rounds import RowSpan
-from littlestone._hypotheses.causes import causes_of
 from littlestone._learners.base import Checkpoint, PrivateLearner, Release
 from littlestone._learners.causes import PrivateCauses
-from littlestone._learners.causes_plan import remarks_on
 from littlestone._learners.dpsoa import Engine
 from littlestone._learners.evidence import (
     Window,
     costs_of,
     estimate_base,
+    over_time,
     summarize_causes,
     window_from_json,
 )
@@ -57,12 +57,7 @@ from littlestone._store.files import (
     wal_file,
     write_mark,
 )
-from littlestone._store.request import (
-    LearnRequest,
-    RunConfig,
-    StreamTerms,
-    run_config_from_json,
-)
+from littlestone._store.request import LearnRequest, RunConfig, StreamTerms, run_config_from_json
 from littlestone._store.serialization import (
     LEARNER,
     OLD_COPY,
@@ -175,7 +170,7 @@ class Run(ForwardOnly):
         """
         repeats = self.repeats
         if repeats not in self._guarantees:
-            self._guarantees[repeats] = self.learner.guarantee.for_repeats(repeats)
+            self._guarantees[repeats] = self._guarantee_for(repeats)
         return self._guarantees[repeats]
 
     @property
@@ -197,7 +192,12 @@ class Run(ForwardOnly):
         """
         # Only what was repeated before the release: a line that is published must not change later.
         before = (repeat for begun, repeat in self._repeated if begun < release.round)
-        return str(self.learner.guarantee.for_repeats(max([1, *before])))
+        return str(self._guarantee_for(max([1, *before])))
+
+    def _guarantee_for(self, repeats: int) -> Guarantee:
+        """Return the guarantee of rows that were learned so often; a column of times is public."""
+        guarantee = self.learner.guarantee.for_repeats(repeats)
+        return replace(guarantee, public_times=self.about.terms.time)
 
     def sources(self) -> list[Source]:
         """Return how far each file has been learned."""
@@ -646,21 +646,22 @@ MOST_COSTS = 120
 
 def _evidence_of(learner: PrivateCauses) -> dict[str, Any]:
     base, costs = estimate_base(learner.windows), costs_of(learner.windows)
-    causes = causes_of(learner.hypothesis)
     # A stream that drifts may have any number of windows; the last point is always there.
-    some = costs[:: -(-len(costs) // MOST_COSTS) or 1]
+    shown = costs[:: -(-len(costs) // MOST_COSTS) or 1]
     return {
         "rate_to_beat": learner.rate_to_beat,
         "why_that_rate": learner.plan.rate_in_words(learner.rate_to_beat, base.rate),
-        "remarks": remarks_on(learner.plan, learner.windows, silent=not causes),
+        "remarks": learner.remarks,
+        "counted": learner.plan.counted,
         "base_rate": base.rate,
         "base_low": base.low if base.rate is not None else None,
         "base_high": base.high if base.rate is not None else None,
         "counted_to": learner.windows[-1].stop if learner.windows else 0,
         "costs": [
-            [at, round(ours, 1), round(nothing, 1)] for at, ours, nothing in [*some, *costs[-1:]]
+            [row, round(ours, 1), round(nothing, 1)] for row, ours, nothing in [*shown, *costs[-1:]]
         ],
-        "causes": [one.to_json() for one in summarize_causes(learner.releases, learner.evidence)],
+        "over_time": over_time(learner.windows, learner.evidence).to_page(),
+        "causes": [each.to_json() for each in summarize_causes(learner.releases, learner.evidence)],
     }
 
 

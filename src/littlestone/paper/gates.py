@@ -182,11 +182,7 @@ class LimitedGate(Mechanism):
     """Hold what the gates of the paper share: the published key, the releases, the ledger."""
 
     def __init__(
-        self,
-        noise: Noise,
-        selector: Draw[Mapping[bytes, int]],
-        published: bytes,
-        unit: Unit,
+        self, noise: Noise, selector: Draw[Mapping[bytes, int]], published: bytes, unit: Unit
     ) -> None:
         super().__init__()
         # `str` keys would compare unequal to every selected key, and the published one would never

@@ -25,11 +25,7 @@ from littlestone._classes.base import HypothesisClass, checked_class
 from littlestone._display import facts_table
 from littlestone._learners.forest import Root
 from littlestone._learners.plan import SELECTORS, ForestPlan, flat_or_mixed
-from littlestone._learners.plan_table import (
-    planned_delta,
-    planned_epsilon,
-    planned_horizon,
-)
+from littlestone._learners.plan_table import planned_delta, planned_epsilon, planned_horizon
 from littlestone._learners.tuning import (
     MOST_REFUSED,
     SAFETY_QUANTILE,
