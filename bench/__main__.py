@@ -46,6 +46,7 @@ PARTS = {
         "peers",
         "auditors",
         "agreement",
+        "paper_plan",
         "monitors",
         "selectors",
         "shape",

@@ -44,7 +44,7 @@ from littlestone._hypotheses.causes import causes_of
 from littlestone._privacy.testing import SeededNoise
 
 DELTA, LEAST_GAIN, WORST = 1e-7, 20, -1.0
-ROWS, TABLES, RUNS, SEED, JOBS = (1_000, 3_000, 5_000, 20_000), 40, 10, 10_000, 2
+ROWS, TABLES, RUNS, SEED, JOBS = (1_000, 3_000, 5_000, 20_000), 40, 5, 10_000, 2
 ORDERS, VALUES = ("file", "sorted", "shuffled"), ("undeclared", "declared")
 SIDES = (ORDERS, ("GROUP BY",))
 RATES = (0.05, 0.1, 0.2, 0.5, 0.8, 0.9)
