@@ -1,7 +1,7 @@
 """Causes: the private causes learner on generated streams, beside other ways to find causes.
 
     python -m bench causes [--kinds big,ramp,...] [--streams N] [--seed S] [--epsilon E] [--jobs J]
-                           [--methods causes,group-by,ceiling,...] [--fixed] [--width W] [--json F]
+                           [--methods causes,group-by,ceiling,...] [--fixed] [--width W]
 
 A kind is one of `MAKERS`; `--kinds` also takes the families of `FAMILIES`. By default 100 streams
 of every kind but the fixed ones, whose rates and shares are given, and `more`. Nothing was tuned on
@@ -31,7 +31,6 @@ Intervals are 95 % bootstrap intervals of the mean over streams; differences are
 """
 
 import argparse
-import json
 import sys
 import warnings
 from collections import Counter
@@ -41,7 +40,6 @@ from inspect import signature
 from itertools import pairwise
 from math import isnan, nan
 from multiprocessing import get_context
-from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -405,18 +403,6 @@ def _table(title: str, cells: Cells, groups: Groups) -> Table:
     return table
 
 
-def as_json(options: argparse.Namespace, groups: Groups, scores: Sequence[Score]) -> str:
-    """Return what was run, means with their intervals for each kind, and every score."""
-    names = ("f1", "over_time", "false", "changes", "gain", "of_greedy", "regret")
-    table = [
-        {"kind": kind, "method": method, "streams": len(of)}
-        | {name: interval([getattr(each, name) for each in of]) for name in names}
-        for (kind, method), of in groups.items()
-    ]
-    said = {name: value for name, value in vars(options).items() if name != "json"}
-    return json.dumps({"options": said, "table": table, "scores": [s._asdict() for s in scores]})
-
-
 def _differences(groups: Groups) -> Table:
     table = Table("stream", title="causes learner less GROUP BY, paired by stream")
     for name in ("F1", "over time", "regret"):
@@ -644,7 +630,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--methods", default="", help=f"comma-separated: {', '.join(METHODS)}")
     made.add_argument("--width", type=int, help="width of all methods, instead of the stream's")
     made.add_argument("--jobs", type=int, default=JOBS, help="processes")
-    made.add_argument("--json", type=Path, help="write every score to this file too")
     return made
 
 
@@ -666,8 +651,6 @@ def run(arguments: Sequence[str] = ()) -> None:
     options = parser().parse_args(list(arguments))
     scores = attempts(list(_asked(options)), options.jobs)
     groups = grouped(scores)
-    if options.json:
-        options.json.write_text(as_json(options, groups, scores), "utf-8")
     console = Console(highlight=False, emoji=False, width=160)
     title = f"epsilon {options.epsilon:g}, delta {DELTA:g}; 95 % bootstrap intervals"
     console.print(_table(f"What was published: {title}", PUBLISHED, groups))

@@ -25,7 +25,7 @@ from bench.trials import PROCESSES
 from littlestone import DPSOA, Causes, Points, PrivateCauses, Rules, Sets
 from littlestone._privacy.testing import SeededNoise
 
-ROUNDS, SEEDS, SHARE, DELTA = 100_000, 10, 0.05, 1e-6
+ROUNDS, SEEDS, SHARE, DELTA = 100_000, 20, 0.05, 1e-6
 RATES, BASES = (0.6, 0.7, 0.8, 0.9, 1.0), (0.0, 0.02, 0.05, 0.1)
 COLUMNS = list("abcde")
 CLASSES: dict[str, Any] = {"points": Points("a"), "sets": Sets(3, "a"), "rules": Rules(COLUMNS)}

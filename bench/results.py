@@ -23,7 +23,7 @@ from littlestone._learners.registry import Terms
 from littlestone._plots import COLOURS, INK, SOFT
 from littlestone._simulate.games import Line, play_line
 
-PROCESSES, SEEDS, DELTA = 2, 10, 1e-6
+PROCESSES, SEEDS, DELTA = 2, 20, 1e-6
 FOLDER = Path("docs/figures/results")
 FLOOR = "the dimension: needed at worst without privacy"
 BOUND = "lower bound for concentrated private learners, d = 1"
