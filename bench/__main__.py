@@ -16,7 +16,7 @@ from inspect import signature
 from pkgutil import resolve_name
 from time import perf_counter
 
-from bench.output import forget, marks, part_of, publish_text, published, write_blocks
+from bench.output import forget, keep, marks, part_of, published, write_blocks
 from bench.record import FAILED, Entry, describe_run, read_record, record_table, source_tree
 
 # Each part and what runs it, in the order of docs/results.md; a module is imported when its turn
@@ -57,6 +57,9 @@ PARTS = {
 def main(arguments: Sequence[str], parts: dict[str, str] = PARTS) -> int:
     """Run what is asked for; return 1 if a part failed."""
     words = [word for word in arguments if word != "--write"]
+    if words[:1] in (["--help"], ["-h"]):
+        print(f"{__doc__}\nThe parts are: {', '.join(parts)}.")
+        return 0
     names = [word for word in words if word in parts]
     options = words[1:] if names[:1] == words[:1] and words[1:2] and words[1][0] == "-" else []
     unknown = [] if options else [word for word in words if word not in parts]
@@ -83,8 +86,8 @@ def _run_all(
             minutes = FAILED if problem else f"{seconds[name] / 60:.1f}"
             day = f"{date.today():%Y-%m-%d}"
             entry = Entry(" ".join([name, *options]), day, minutes, source_tree())
-            publish_text("run.parts", record_table(read_record() | {name: entry}, order))
-            publish_text("run", describe_run(len(seconds), perf_counter() - begun, failed))
+            keep("run.parts", record_table(read_record() | {name: entry}, order))
+            keep("run", describe_run(len(seconds), perf_counter() - begun, failed))
             write_blocks()
         forget()
     print("\n" + "\n".join(f"{taken:8.1f} s  {name}" for name, taken in seconds.items()))
@@ -111,7 +114,7 @@ def _problem(name: str, where: str, options: Sequence[str]) -> str:
     # With options a part may leave out some of what it publishes; that is left as it stands.
     missing = quoted if problem else set() if options else quoted - published()
     for mark in missing:
-        publish_text(mark, f"(this part failed in the run of {date.today():%-d %B %Y})")
+        keep(mark, f"(this part failed in the run of {date.today():%-d %B %Y})")
     return problem or ", ".join(f"it published nothing called {mark}" for mark in sorted(missing))
 
 

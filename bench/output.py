@@ -26,12 +26,17 @@ def publish(name: str, table: "Table") -> None:
     from rich.console import Console
 
     Console(highlight=False, emoji=False, width=120).print(table)
-    _blocks[name] = as_markdown(table)
+    keep(name, as_markdown(table))
 
 
 def publish_text(name: str, text: str) -> None:
     """Print a figure or a sentence, and keep it for the documents that have a mark of this name."""
     print(f"{name}: {text}")
+    keep(name, text)
+
+
+def keep(name: str, text: str) -> None:
+    """Keep a text for the documents, without printing it."""
     _blocks[name] = text
 
 
