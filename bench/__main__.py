@@ -76,7 +76,7 @@ def _run_all(
     begun, seconds, failed = perf_counter(), dict[str, float](), list[str]()
     for name, where in asked.items():
         print(f"\n{name}", flush=True)
-        start = perf_counter()
+        start, tree = perf_counter(), source_tree()
         problem = _problem(name, where, options)
         seconds[name] = perf_counter() - start
         if problem:
@@ -85,9 +85,9 @@ def _run_all(
         if write:
             minutes = FAILED if problem else f"{seconds[name] / 60:.1f}"
             day = f"{date.today():%Y-%m-%d}"
-            entry = Entry(" ".join([name, *options]), day, minutes, source_tree())
+            entry = Entry(" ".join([name, *options]), day, minutes, tree)
             keep("run.parts", record_table(read_record() | {name: entry}, order))
-            keep("run", describe_run(len(seconds), perf_counter() - begun, failed))
+            keep("run", describe_run(tree, len(seconds), perf_counter() - begun, failed))
             write_blocks()
         forget()
     print("\n" + "\n".join(f"{taken:8.1f} s  {name}" for name, taken in seconds.items()))

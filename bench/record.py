@@ -61,14 +61,14 @@ def record_table(entries: Mapping[str, Entry], order: Iterable[str]) -> str:
     return "\n".join((HEADS, *lines))
 
 
-def describe_run(parts: int, seconds: float, failed: Iterable[str]) -> str:
+def describe_run(tree: str, parts: int, seconds: float, failed: Iterable[str]) -> str:
     """Return one sentence on a run."""
     from littlestone import __version__
 
     broken = ", ".join(failed)
     return (
         f"The latest run, on {date.today():%-d %B %Y}, played {parts} parts in {seconds / 60:.0f} "
-        f"minutes with littlestone {__version__} (source tree `{source_tree()}`), Python "
+        f"minutes with littlestone {__version__} (source tree `{tree}`), Python "
         f"{platform.python_version()} and {os.cpu_count()} cores"
         + (f"; these failed: {broken}." if broken else ".")
     )
