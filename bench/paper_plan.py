@@ -22,8 +22,8 @@ from littlestone.paper import PaperPlan
 
 DELTA = 1e-9
 CHECK_EVERY = 64
-TREES, RELEASES, ETAS = (150, 220, 330, 500, 750, 1100), (1, 2), (1.0, 2.0, 3.0)
-SEARCHED, MEASURED = range(100, 104), range(20)
+TREES, RELEASES, ETAS = (330, 500, 750, 1100), (1, 2), (1.0, 2.0, 3.0)
+SEARCHED, MEASURED = range(100, 102), range(10)
 SHOWN = 3
 AIM = 30
 
