@@ -77,12 +77,20 @@ def _run_all(
     for name, where in asked.items():
         print(f"\n{name}", flush=True)
         start, tree = perf_counter(), source_tree()
-        problem = _problem(name, where, options)
+        problem = _problem(where, options)
         seconds[name] = perf_counter() - start
+        missing = {mark for mark in marks() if part_of(mark) == name} - published()
+        if missing and not problem and not options:
+            problem = f"it published nothing called {', '.join(sorted(missing))}"
         if problem:
             failed.append(name)
             print(f"{name} failed: {problem}")
-        if write:
+            _replace_by_note(name)
+        if write and missing and options and not problem:
+            print(
+                f"nothing is written: with these options there is no {', '.join(sorted(missing))}"
+            )
+        elif write:
             minutes = FAILED if problem else f"{seconds[name] / 60:.1f}"
             day = f"{date.today():%Y-%m-%d}"
             entry = Entry(" ".join([name, *options]), day, minutes, tree)
@@ -97,25 +105,26 @@ def _run_all(
     return 1 if failed else 0
 
 
-def _problem(name: str, where: str, options: Sequence[str]) -> str:
-    """Run a part; return why it failed, with a note in place of what documents quote of it."""
-    problem = ""
+def _problem(where: str, options: Sequence[str]) -> str:
+    """Run a part; return why it failed, if it did."""
     try:
         work: Callable[..., object] = resolve_name(where)
         if options and not signature(work).parameters:
             raise TypeError(f"this part takes no options: {' '.join(options)}")
         work(options) if options else work()
     except (Exception, SystemExit) as error:
-        if isinstance(error, SystemExit) and not error.code:
-            return ""  # --help
-        traceback.print_exc()
-        problem = str(error) or type(error).__name__
-    quoted = {mark for mark in marks() if part_of(mark) == name}
-    # With options a part may leave out some of what it publishes; that is left as it stands.
-    missing = quoted if problem else set() if options else quoted - published()
-    for mark in missing:
-        keep(mark, f"(this part failed in the run of {date.today():%-d %B %Y})")
-    return problem or ", ".join(f"it published nothing called {mark}" for mark in sorted(missing))
+        if not isinstance(error, SystemExit) or error.code:
+            traceback.print_exc()
+            return str(error) or type(error).__name__
+    return ""
+
+
+def _replace_by_note(name: str) -> None:
+    """Say in place of all tables of a part that it failed: old ones would look fresh."""
+    forget()
+    for mark in marks():
+        if part_of(mark) == name:
+            keep(mark, f"(this part failed in the run of {date.today():%-d %B %Y})")
 
 
 if __name__ == "__main__":

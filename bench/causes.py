@@ -658,9 +658,9 @@ def run(arguments: Sequence[str] = ()) -> None:
     (publish_fixed if options.fixed else publish_lines)(groups)
 
 
-def run_fixed() -> None:
+def run_fixed(arguments: Sequence[str] = ()) -> None:
     """Run the fixed streams, beside a noisy GROUP BY."""
-    run(["--fixed", "--streams", str(FIXED_STREAMS)])
+    run(["--fixed", "--streams", str(FIXED_STREAMS), *arguments])
 
 
 if __name__ == "__main__":

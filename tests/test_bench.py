@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def bad() -> None:
     raise ValueError("it broke")
 
 
-def silent() -> None:
+def silent(options: Sequence[str] = ()) -> None:
     """Publish nothing."""
 
 
@@ -89,6 +89,11 @@ def test_a_part_that_does_not_publish_what_is_quoted_has_failed(page: Path) -> N
     assert main(["--write", "bad"], {"bad": "test_bench:silent"}) == 1
     assert "bad -->\n\n(this part failed" in page.read_text("utf-8")
     assert main(["--write", "bad"], {"bad": "test_bench:missing"}) == 1
+
+
+def test_options_that_leave_out_what_is_quoted_write_nothing(page: Path) -> None:
+    assert main(["--write", "bad", "--few"], {"bad": "test_bench:silent"}) == 0
+    assert page.read_text("utf-8") == PAGE
 
 
 def test_without_write_no_document_changes(page: Path) -> None:
