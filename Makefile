@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak fuzz mutants results figures docs proofs release-check clean
+.PHONY: all demo test test-all lint types law bench soak fuzz mutants figures docs proofs release-check clean
 all: lint types law test
 
 demo: .venv/core
@@ -31,8 +31,10 @@ types: .venv/dev
 law: .venv/dev
 	$(BIN)/lint-imports
 
+# Every table of docs/results.md and the figures of the README, written into them: under an hour.
+# `.venv/bin/python -m bench PART` prints one part and writes nothing.
 bench: .venv/dev
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --write
 
 # Kills learners 1,000 times at random moments (files, Kafka, the service, Ray), and checks that nothing
 # is lost or doubled, and that budgets are exact: an hour or two. `make soak KILLS=200` is a shorter look.
@@ -48,11 +50,6 @@ fuzz: .venv/dev
 # Breaks, one at a time, lines that guard the guarantee, and says which break no test: some minutes.
 mutants: .venv/dev
 	PYTHONPATH=tests $(BIN)/python -m mutants
-
-# The tables of mistakes of docs/results.md and its figures (some 13 minutes of processor time), and three
-# more; every other table there names its command.
-results: .venv/dev
-	$(BIN)/python -m bench results auto peers agreement
 
 # docs/cli.md from --help, the notebook from the tutorial, the page of sliders; then the site: build/site/index.html.
 docs: .venv/dev

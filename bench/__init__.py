@@ -1,1 +1,1 @@
-"""Figures, reprinted by `make bench`. Timings are ratios inside one run: machines are noisy."""
+"""Figures of the documents, written by `make bench`. Timings are ratios inside one run."""

@@ -21,6 +21,7 @@ from rich.progress import track
 from rich.table import Table
 
 import littlestone as ls
+from bench.output import publish
 from bench.streams import scores
 from littlestone._privacy.testing import SeededNoise
 from littlestone._simulate.adversaries import Adversary, halving, mirror
@@ -70,7 +71,7 @@ def run(arguments: Sequence[str] = ()) -> None:
     for line in lines:
         shown, aim, met = line.cells(found[line.name])
         table.add_row(line.name, shown, aim, "met" if met else "MISSED")
-    Console(highlight=False, width=110).print(table)
+    publish("agnostic", table)
 
 
 def _one(job: tuple[str, int]) -> tuple[str, Result]:

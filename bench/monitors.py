@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 from rich.table import Table
 
+from bench.output import publish
 from littlestone._learners.tuning import exceeding, firing_law, threshold_noise_law
 
 REACH = 600
@@ -29,7 +29,7 @@ def run() -> None:
                 found = [f"{law.quantile(level):.0f}" for level in LEVELS]
                 sides = "one-sided" if one_sided else "two-sided"
                 table.add_row(str(epsilon), f"{checks:,}", sides, str(theta), *found)
-    Console(highlight=False, width=100).print(table)
+    publish("monitors", table)
 
 
 def threshold(epsilon: float, checks: int, one_sided: bool) -> int:

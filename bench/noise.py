@@ -5,23 +5,24 @@ A culprit has 5 % of the rounds; its events are positive at the rate p, all othe
 of one column, 0/1 loss) are run beside DPSOA. Everything is fixed by seeds, which are not those on
 which constants were chosen; the noise is `SeededNoise`, which is NOT PRIVATE.
 
-    python -m bench noise              every class, 20 seeds
-    python -m bench.noise points 5     one class, fewer seeds
+    python -m bench noise [--classes points,sets,rules,rules-causes] [--seeds N]
+
+Points alone take a minute, the others ten.
 """
 
-import sys
+import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
+from bench.output import publish
 from bench.trials import PROCESSES
-from littlestone import DPSOA, Causes, Points, PrivateCauses, Rules, Sets, recommend
+from littlestone import DPSOA, Causes, Points, PrivateCauses, Rules, Sets
 from littlestone._privacy.testing import SeededNoise
 
 ROUNDS, SEEDS, SHARE, DELTA = 100_000, 20, 0.05, 1e-6
@@ -32,7 +33,7 @@ MAKERS: dict[str, Callable[[int], Any]] = {
     name: lambda seed, cls=cls: DPSOA(cls, 1, DELTA, ROUNDS, seed=seed, noise=SeededNoise(seed))
     for name, cls in CLASSES.items()
 } | {
-    "rules, causes": lambda seed: PrivateCauses(
+    "rules-causes": lambda seed: PrivateCauses(
         Causes(COLUMNS, 1, 1), 1, DELTA, ROUNDS, min_rate=0.5, seed=seed, noise=SeededNoise(seed)
     )
 }
@@ -62,27 +63,25 @@ def _trial(asked: tuple[str, float, float, int]) -> Trial:
     return Trial(len(learner.releases) - 1, learner.mistakes - int((labels != bad).sum()), found)
 
 
-def run(names: list[str] | None = None, seeds: int = SEEDS) -> None:
-    """Print a table for each class, and what `recommend` says of it."""
-    console = Console(highlight=False, width=110)
-    for name in names or list(MAKERS):
+def run(arguments: Sequence[str] = ()) -> None:
+    """Print a table for each class."""
+    parser = argparse.ArgumentParser(prog="python -m bench noise")
+    parser.add_argument("--classes", default="points", help=f"of {', '.join(MAKERS)}")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    asked = parser.parse_args(list(arguments))
+    seeds = asked.seeds
+    for name in asked.classes.split(","):
         title = f"{name}: most releases / found in {seeds} / median excess, {ROUNDS:,} rounds"
         table = Table("p", *(f"q = {q:.0%}" for q in BASES), title=title)
         with get_context("spawn").Pool(PROCESSES) as pool:
             for p in RATES:
                 cells = []
                 for q in BASES:
-                    asked = [(name, p, q, 1_000 + seed) for seed in range(seeds)]
-                    found = pool.map(_trial, asked, chunksize=1)
+                    tasks = [(name, p, q, 1_000 + seed) for seed in range(seeds)]
+                    found = pool.map(_trial, tasks, chunksize=1)
                     most = max(trial.releases for trial in found)
                     right = sum(trial.found for trial in found)
                     excess = median(trial.excess for trial in found)
                     cells.append(f"{most} / {right} / {excess:,.0f}")
                 table.add_row(f"{p:.0%}", *cells)
-        console.print(table)
-        if name in CLASSES:
-            console.print(f"{recommend(CLASSES[name], 1, 1e-8, ROUNDS)}\n")
-
-
-if __name__ == "__main__":
-    run(sys.argv[1:2] or None, int(sys.argv[2]) if sys.argv[2:] else SEEDS)
+        publish("noise" if name == "points" else f"noise.{name}", table)

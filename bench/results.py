@@ -1,8 +1,11 @@
-"""Mistakes by horizon, epsilon and dimension: tables and figures of docs/results.md. Some 13 minutes.
+"""Mistakes by horizon, epsilon and dimension: tables and figures of docs/results.md.
+
+    python -m bench results [--seeds N]
 
 Noise is that of the system, and secret: a second run differs a little.
 """
 
+import argparse
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +14,16 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
+from rich.table import Table
+
 from bench.charts import Chart, Curve
+from bench.output import publish, publish_text
 from littlestone._classes.specs import parse_spec
-from littlestone._cli.compare import print_lines
 from littlestone._learners.registry import Terms
 from littlestone._plots import COLOURS, INK, SOFT
 from littlestone._simulate.games import Line, play_line
 
-PROCESSES = 2
-DELTA = 1e-6
+PROCESSES, SEEDS, DELTA = 2, 20, 1e-6
 FOLDER = Path("docs/figures/results")
 FLOOR = "the dimension: needed at worst without privacy"
 BOUND = "lower bound for concentrated private learners, d = 1"
@@ -34,73 +38,106 @@ LOWER_BOUND = {
 
 
 @dataclass(frozen=True)
-class Table:
-    """Games to play, and the figures that are drawn of them: of which stream, against what."""
+class Games:
+    """Games to play, a line for each T, epsilon or d, and figures: (name, stream)."""
 
+    name: str
+    across: str
     specs: Sequence[str]
     learners: Sequence[str]
     streams: Sequence[str]
     rounds: Sequence[int]
     epsilons: Sequence[float] = (1.0,)
-    seeds: int = 20
-    figures: Sequence[tuple[str, str, str]] = ()
+    figures: Sequence[tuple[str, str]] = ()
 
 
 CUTS = [f"thresholds:x:1:{points}" for points in (1, 3, 15, 63, 255, 1023)]
 LONG = (1_000, 10_000, 100_000, 1_000_000)
 TABLES = [
-    Table(
+    Games(
+        "results.points",
+        "T",
         ["points:x"],
         ["dpsoa", "soa"],
         ["iid", "halving"],
         LONG,
-        figures=[("horizon-points", "halving", "T")],
+        figures=[("horizon-points", "halving")],
     ),
-    Table(
+    Games(
+        "results.thresholds",
+        "T",
         ["thresholds:x:1:1023"],
         ["dpsoa", "experts", "soa"],
         ["iid", "halving"],
         LONG,
-        figures=[("horizon-iid", "iid", "T"), ("horizon-halving", "halving", "T")],
+        figures=[("horizon-iid", "iid"), ("horizon-halving", "halving")],
     ),
-    Table(
+    Games(
+        "results.epsilon",
+        "epsilon",
         ["points:x"],
         ["dpsoa", "soa"],
         ["iid", "halving"],
         [100_000],
         (0.5, 1.0, 2.0),
-        figures=[("epsilon", "halving", "epsilon")],
+        figures=[("epsilon", "halving")],
     ),
-    Table(
+    Games(
+        "results.dimension",
+        "d",
         CUTS,
         ["dpsoa", "experts", "soa"],
         ["iid", "halving", "mirror"],
         [20_000],
-        seeds=10,
-        figures=[("dimension-halving", "halving", "d"), ("dimension-mirror", "mirror", "d")],
+        figures=[("dimension-halving", "halving"), ("dimension-mirror", "mirror")],
     ),
 ]
 
 
-def run() -> None:
-    """Play all games, print the tables, draw the figures."""
-    for table in TABLES:
-        lines = _lines(table)
-        for spec in table.specs:
-            print_lines(f"{spec}, {_dimension(spec)}, {table.seeds} seeds", lines[spec])
-        for name, stream, across in table.figures:
+def run(arguments: Sequence[str] = ()) -> None:
+    """Play all games, publish the tables, draw the figures."""
+    parser = argparse.ArgumentParser(prog="python -m bench results")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    seeds = parser.parse_args(list(arguments)).seeds
+    for games in TABLES:
+        lines = _lines(games, seeds)
+        publish(games.name, _table(games, lines))
+        for name, stream in games.figures:
             file = FOLDER / f"{name}.svg"
-            file.write_text(_chart(name, table, lines, stream, across).svg(), encoding="utf-8")
+            file.write_text(_chart(name, games, lines, stream).svg(), encoding="utf-8")
             print(f"drawn: {file}")
+    publish_text("results.seeds", str(seeds))
 
 
-def _dimension(spec: str) -> str:
-    return f"Littlestone dimension {parse_spec(spec).dimension}, delta {DELTA:g}"
+def _table(games: Games, lines: dict[str, list[Line]]) -> Table:
+    """Return median and worst mistakes: a line for each T, epsilon or d."""
+    table, columns = Table(), [*product(games.streams, games.learners)]
+    table.add_column(games.across, justify="right")
+    for stream, learner in columns:
+        table.add_column(f"{learner}, {stream}", justify="right")
+    if games.across == "epsilon":
+        table.add_column("lower bound", justify="right")
+    cells: dict[float, dict[tuple[str, str], str]] = {}
+    for spec, played in lines.items():
+        for line in played:
+            mistakes = [game.mistakes for game in line.games]
+            cell = f"{median(mistakes):,g} ({max(mistakes):,})" if mistakes else "cannot"
+            cells.setdefault(_place(games, spec, line), {})[line.stream, line.learner] = cell
+    for place, row in cells.items():
+        bound = [str(_bound(games, place))] if games.across == "epsilon" else []
+        table.add_row(f"{place:,g}", *(row[column] for column in columns), *bound)
+    return table
 
 
-def _lines(table: Table) -> dict[str, list[Line]]:
+def _place(games: Games, spec: str, line: Line) -> float:
+    """Return where a line stands: its T, epsilon or d."""
+    places = {"T": line.rounds, "epsilon": line.epsilon, "d": parse_spec(spec).dimension}
+    return places[games.across]
+
+
+def _lines(table: Games, seeds: int) -> dict[str, list[Line]]:
     ways = [*product(table.specs, table.streams, table.rounds, table.epsilons, table.learners)]
-    asked = [(*way, table.seeds) for way in ways]
+    asked = [(*way, seeds) for way in ways]
     with get_context("spawn").Pool(PROCESSES) as pool:
         played = pool.map(_line, asked, chunksize=1)
     lines: dict[str, list[Line]] = {spec: [] for spec in table.specs}
@@ -116,36 +153,30 @@ def _line(asked: tuple[str, str, int, float, str, int]) -> Line:
     return play_line(stream, learner, terms, seeds, 0.0)
 
 
-def _chart(
-    name: str, table: Table, lines: dict[str, list[Line]], stream: str, across: str
-) -> Chart:
+def _chart(name: str, table: Games, lines: dict[str, list[Line]], stream: str) -> Chart:
     """Mistakes against T, epsilon or d, of each learner, with what is needed at least."""
     points: dict[str, list[tuple[float, float]]] = {learner: [] for learner in table.learners}
     for spec, line in [(spec, line) for spec, played in lines.items() for line in played]:
         if line.stream == stream and line.games:
-            place = {"T": line.rounds, "epsilon": line.epsilon, "d": parse_spec(spec).dimension}
-            points[line.learner].append((place[across], median(g.mistakes for g in line.games)))
+            at = _place(table, spec, line)
+            points[line.learner].append((at, median(game.mistakes for game in line.games)))
     curves = [
         Curve(learner, COLOURS[number], points[learner])
         for number, learner in enumerate(table.learners)
         if points[learner]
     ]
-    at = sorted({x for curve in curves for x, _ in curve.points})
-    depth = {x: x if across == "d" else parse_spec(table.specs[0]).dimension for x in at}
-    curves.append(Curve(FLOOR, SOFT, [(x, depth[x]) for x in at], ":"))
-    bounds = [(x, bound) for x in at if (bound := _bound(table, across, x)) is not None]
+    across, places = table.across, sorted({x for curve in curves for x, _ in curve.points})
+    depth = {x: x if across == "d" else parse_spec(table.specs[0]).dimension for x in places}
+    curves.append(Curve(FLOOR, SOFT, [(x, depth[x]) for x in places], ":"))
+    bounds = [(x, bound) for x in places if (bound := _bound(table, x)) is not None]
     curves += [Curve(BOUND, INK, bounds, "--")] if bounds else []
     title = f"Mistakes against {across}, {stream} (median)"
     names = {"T": "horizon T, in rounds", "d": "Littlestone dimension d"}
     label = names.get(across, across)
-    return Chart(name, title, label, curves, log_across=across != "d", at=at)
+    return Chart(name, title, label, curves, log_across=across != "d", at=places)
 
 
-def _bound(table: Table, across: str, x: float) -> float | None:
-    epsilon = x if across == "epsilon" else table.epsilons[0]
-    rounds = table.rounds[0] if across == "epsilon" else int(x)
-    return None if across == "d" else LOWER_BOUND.get(epsilon, {}).get(rounds)
-
-
-if __name__ == "__main__":
-    run()
+def _bound(table: Games, x: float) -> float | None:
+    epsilon = x if table.across == "epsilon" else table.epsilons[0]
+    rounds = table.rounds[0] if table.across == "epsilon" else int(x)
+    return None if table.across == "d" else LOWER_BOUND.get(epsilon, {}).get(rounds)

