@@ -2,7 +2,10 @@
 # The wheel is built in one stage, and only what runs is in the other: no compiler, no sources, no
 # package index, no secret. Tokens are made beside the learner, in the volume. Base image, build tools
 # and dependencies are named by what is in them (digests and hashes), for the Python of constraints.txt.
-FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3 AS build
+# The base is named once: `buildah build --from IMAGE` puts another with that Python in its place.
+FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3 AS base
+
+FROM base AS build
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE ./
 COPY deploy ./deploy
@@ -15,7 +18,7 @@ RUN python -m pip install --no-cache-dir --require-hashes \
         --requirement deploy/requirements.txt \
     && /opt/littlestone/bin/python -m pip install --no-cache-dir --no-deps --no-index /wheels/littlestone-*.whl
 
-FROM python:3.11.15-slim-bookworm@sha256:d29f48a31a8b408ed19272ca1e7b10ebae13b240a27e862d3d4217c528e2e0c3
+FROM base
 LABEL org.opencontainers.image.title="littlestone" \
       org.opencontainers.image.description="Find out what causes the failures in a stream of sensitive events, and publish it with a privacy guarantee." \
       org.opencontainers.image.licenses="MIT"

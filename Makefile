@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: all demo test test-all lint types law bench soak fuzz mutants figures docs proofs release-check clean
+.PHONY: all demo test test-all pythons lint types law bench soak fuzz mutants figures docs proofs release-check clean
 all: lint types law test
 
 demo: .venv/core
@@ -20,6 +20,16 @@ test: .venv/dev
 EFFORT ?= 0.4
 test-all: .venv/dev
 	LITTLESTONE_EFFORT=$(EFFORT) $(PYTEST)
+
+# `make test` of what is committed, with each of several interpreters in a clone and an environment of its own.
+PYTHONS ?= python3.11 python3.12 python3.13
+pythons:
+	for python in $(PYTHONS); do \
+		clone=build/pythons/$$($$python -c 'import sys; print(sys.version.split()[0])') && \
+		{ test -d $$clone || git clone --quiet . $$clone; } && \
+		git -C $$clone fetch --quiet origin HEAD && git -C $$clone reset --quiet --hard FETCH_HEAD && \
+		$(MAKE) --no-print-directory -C $$clone PYTHON=$$(command -v $$python) test || exit 1; \
+	done
 
 lint: .venv/dev
 	$(BIN)/ruff check .

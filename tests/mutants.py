@@ -2,10 +2,11 @@
 
 Each mutation in tests/mutants.txt is a piece of text in a file and what is put in its place, with
 the test files that must notice. Every one is made alone, in a copy of the tree, and its tests are
-run there. A text that is not found exactly once in its file is an error of that list: then the code
-has moved on, and the list has to follow it.
+run there: first the cases that `make test` runs, and all of them only if none of these goes red. As
+many copies as there are cores work at once. A text that is not found exactly once in its file is an
+error of that list: then the code has moved on, and the list has to follow it.
 
-    PYTHONPATH=tests python -m mutants            all of them, some minutes each dozen
+    PYTHONPATH=tests python -m mutants            all of them
     PYTHONPATH=tests python -m mutants store cap  those with one of these words in name or file
     PYTHONPATH=tests python -m mutants --check    only whether every text is found
 
@@ -22,11 +23,16 @@ import sysconfig
 import tempfile
 import time
 import venv
-from functools import cache
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
+# The cases that `make test` runs, which notice most mutants, and all cases: effort and marks.
+EFFORTS = ("0.2", "not slow"), ("1", "")
 NOT_COPIED = ".git", ".venv", ".*_cache", ".hypothesis", "__pycache__", "figures", "*.egg-info"
 
 
@@ -102,41 +108,62 @@ def python_of(tree: Path) -> str:
     return str(tree / ".venv/bin/python")
 
 
-def red(tree: Path, test: str) -> bool:
+def red(tree: Path, test: str, effort: tuple[str, str]) -> bool:
     """Whether a file of tests fails in a tree: in one process, up to the first failure."""
-    command = [python_of(tree), "-m", "pytest", "-p", "no:cacheprovider", "-x", "-n", "0", "-q"]
+    factor, marks = effort
+    # Schemathesis takes a third of the time that it takes to start, and nothing here uses it.
+    command = [python_of(tree), "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
     done = subprocess.run(
-        [*command, f"tests/{test}"],
+        [*command, "-x", "-n", "0", "-q", "-m", marks, f"tests/{test}"],
         cwd=tree,
         # No compiled files: one of a mutant could be taken for that of the next.
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "LITTLESTONE_EFFORT": factor},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode not in (0, 1):
+    # 5: all tests of the file are slow.
+    if done.returncode not in (0, 1, 5) or (done.returncode == 5 and not marks):
         sys.exit(f"the tests did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.returncode == 1
 
 
-@cache
-def green_before(tree: Path, test: str) -> None:
-    """Stop if a test is red without any mutation: it would seem to kill everything."""
-    if red(tree, test):
-        sys.exit(f"{test}: red before anything was changed")
+class Trees:
+    """Copies of the tree, one for each mutant at work, and what is known to be green in them."""
 
+    def __init__(self, folder: Path, count: int) -> None:
+        self._free: SimpleQueue[Path] = SimpleQueue()
+        for number in range(count):
+            self._free.put(copied(folder / f"tree{number}"))
+        self._green: set[tuple[str, tuple[str, str]]] = set()
+        self._checking: defaultdict[tuple[str, tuple[str, str]], Lock] = defaultdict(Lock)
 
-def killed(mutant: Mutant, tree: Path) -> bool:
-    """Whether the tests of a mutant notice it. The tree is left as it was."""
-    path, tests = tree / "src/littlestone" / mutant.file, mutant.tests.split()
-    whole = path.read_text()
-    for test in tests:
-        green_before(tree, test)
-    path.write_text(whole.replace(mutant.old, mutant.new))
-    try:
-        return any(red(tree, test) for test in tests)
-    finally:
-        path.write_text(whole)
+    def _check_green(self, tree: Path, test: str, effort: tuple[str, str]) -> None:
+        """Stop if a test is red without any mutation: it would seem to kill everything."""
+        with self._checking[test, effort]:
+            if (test, effort) not in self._green and red(tree, test, effort):
+                sys.exit(f"{test}: red before anything was changed")
+            self._green.add((test, effort))
+
+    def killed(self, mutant: Mutant) -> tuple[bool, float]:
+        """Whether the tests of a mutant notice it, and the seconds that took."""
+        tree, tests = self._free.get(), mutant.tests.split()
+        began = time.monotonic()
+        path = tree / "src/littlestone" / mutant.file
+        whole = path.read_text()
+        try:
+            for effort in EFFORTS:
+                for test in tests:
+                    self._check_green(tree, test, effort)
+                path.write_text(whole.replace(mutant.old, mutant.new))
+                dead = any(red(tree, test, effort) for test in tests)
+                path.write_text(whole)
+                if dead:
+                    break
+        finally:
+            path.write_text(whole)
+            self._free.put(tree)
+        return dead, time.monotonic() - began
 
 
 def main(words: list[str]) -> None:
@@ -147,18 +174,20 @@ def main(words: list[str]) -> None:
         return
     chosen = [m for m in MUTANTS if not words or any(w in f"{m.name} {m.file}" for w in words)]
     wrong = []
-    with tempfile.TemporaryDirectory() as folder:
-        tree = copied(Path(folder).resolve() / "tree")
-        for mutant in chosen:
-            began = time.monotonic()
-            dead, harmless = killed(mutant, tree), mutant.name in HARMLESS
-            word = "killed  " if dead else "harmless" if harmless else "SURVIVED"
-            print(
-                f"{word} {time.monotonic() - began:5.0f} s  {mutant.file}: {mutant.name}",
-                flush=True,
-            )
-            if dead == harmless:
-                wrong.append(mutant.name)
+    jobs = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        trees = Trees(Path(folder).resolve(), jobs)
+        running = {pool.submit(trees.killed, mutant): mutant for mutant in chosen}
+        try:
+            for done in as_completed(running):
+                mutant, (dead, seconds) = running[done], done.result()
+                harmless = mutant.name in HARMLESS
+                word = "killed  " if dead else "harmless" if harmless else "SURVIVED"
+                print(f"{word} {seconds:5.0f} s  {mutant.file}: {mutant.name}", flush=True)
+                if dead == harmless:
+                    wrong.append(mutant.name)
+        finally:
+            pool.shutdown(cancel_futures=True)
     print(
         f"{len(chosen)} mutants, {len(wrong)} that did not end as they should", *wrong, sep="\n  "
     )
