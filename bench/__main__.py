@@ -1,8 +1,7 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the parts `causes`, `agnostic`, `auditors`, `long`, `service`, `tables` and `users`,
-named alone:
-`python -m bench causes --streams 20`.
+Options are for the parts `causes`, `agnostic`, `auditors`, `long`, `memory`, `service`, `tables` and
+`users`, named alone: `python -m bench causes --streams 20`.
 """
 
 import sys
@@ -30,7 +29,6 @@ from bench import (
     selectors,
     service,
     shape,
-    single_rows,
     speed,
     starting,
     tables,
@@ -55,7 +53,7 @@ PARTS = {
     "agreement": agreement.run,
     "auditors": auditors.run,
     "speed": speed.run,
-    "single_rows": single_rows.run,
+    "single_rows": speed.run_single_rows,
     "causes_speed": causes_speed.run,
     "starting": starting.run,
     "memory": memory.run,
@@ -78,6 +76,7 @@ def main() -> None:
         "agnostic": agnostic.run,
         "auditors": auditors.run,
         "long": long.run,
+        "memory": memory.run,
         "service": service.run,
         "tables": tables.run,
         "users": users.run,
