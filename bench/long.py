@@ -1,26 +1,37 @@
-"""A day's worth of rounds in one process: seconds, memory, and what 10^9 rounds would take.
+"""10^9 rounds in one process, measured to the end: seconds, rounds a second, memory, and the rule.
 
-Rounds are made in parts, as a stream would bring them, and learned as they come. The last column is
-extrapolated from the second half of the run. `python -m bench long --rounds 10000000` is a quick
-look.
+Rounds are made a part at a time, as a stream would bring them, and learned as they come. Text comes
+as Arrow dictionaries, which is what Parquet files, polars and pandas categories hold; numbers come
+as arrays. `python -m bench long --rounds 10000000` is a quick look.
 """
 
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import psutil
-from rich.console import Console
+import pyarrow
 from rich.table import Table
 
+from bench.output import publish
 from littlestone import DPSOA, Causes, Points, PrivateCauses, PrivateExperts, Thresholds
 
-ROUNDS, PART, DAY = 10**8, 10**6, 10**9
-VALUES, CULPRIT = 1000, 7
-Part = tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.bool_]]
+ROUNDS, PART = 10**9, 10**6
+MERCHANTS = pyarrow.array([f"m{number}" for number in range(1000)])
+VERSIONS = pyarrow.array([f"4.{number}" for number in range(20)])
+COUNTRIES = pyarrow.array(["SE", "NO", "DK", "FI", "IS"])
+CULPRIT = 7
+Part = tuple[dict[str, Any], Any]
+
+
+class Contest(NamedTuple):
+    """A learner by the number of rounds, and the rounds of a part by random bits."""
+
+    name: str
+    make: Callable[[int], Any]
+    part: Callable[[np.random.Generator], Part]
 
 
 def run(arguments: Sequence[str] = ()) -> None:
@@ -28,66 +39,58 @@ def run(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench long")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     rounds = parser.parse_args(list(arguments)).rounds
-    columns = (
-        "learner",
-        "rounds",
-        "seconds",
-        "of them learning",
-        "MB at 1/10",
-        "MB at the end",
-        "10^9: minutes",
+    title = (
+        f"{rounds:,} rounds in one process, in parts of {PART:,}: made, and learned as they come"
     )
-    table = Table(*columns, title="generated and learned in one process, parts of 10^6")
-    console = Console(highlight=False, width=110)
-    for name, make, parts in _contests():
-        table.add_row(name, f"{rounds:,}", *_measure(make(rounds), parts, rounds))
-    console.print(table)
+    table = Table("learner", title=title)
+    for name in ("seconds", "processor s", "learning", "rounds/s", "MB at 1/10", "at the end"):
+        table.add_column(name, justify="right")
+    table.add_column("published last")
+    for contest in _contests():
+        table.add_row(contest.name, *_measured(contest, rounds))
+    publish("long", table)
 
 
-def _contests() -> Iterator[tuple[str, Callable[[int], Any], Callable[[int], Part]]]:
-    yield "DPSOA, Points", lambda n: DPSOA(Points("x"), 1, 1e-11, n), _points
-    yield "PrivateExperts, 25 cuts, 5 % noise", lambda n: PrivateExperts(CUTS, 1, n), _cuts
-    yield "PrivateCauses, two columns", lambda n: PrivateCauses(CAUSES, 1, 1e-11, n), _causes
+def _contests() -> Iterator[Contest]:
+    points, causes = Points("merchant"), Causes(["version", "country"], width=2)
+    yield Contest("DPSOA, points, no noise", lambda n: DPSOA(points, 1, 1e-11, n), _merchants)
+    yield Contest("causes, width 2", lambda n: PrivateCauses(causes, 1, 1e-11, n), _versions)
+    cuts = Thresholds(1, 25, column="score")
+    yield Contest("experts, 5 % noise", lambda n: PrivateExperts(cuts, 1, n), _scores)
 
 
-CUTS, CAUSES = Thresholds(1, 25, column="x"), Causes(["version", "country"])
-NAMES = np.array([f"4.{n}" for n in range(20)])
-COUNTRIES = np.array(["SE", "NO", "DK", "FI", "IS"])
+def _merchants(draw: np.random.Generator) -> Part:
+    codes = draw.integers(0, len(MERCHANTS), PART, dtype=np.int16)
+    return {"merchant": _coded(MERCHANTS, codes)}, codes == CULPRIT
 
 
-def _points(part: int) -> Part:
-    values = np.random.default_rng(part).integers(0, VALUES, PART)
-    return {"x": values}, values == CULPRIT
+def _versions(draw: np.random.Generator) -> Part:
+    version = draw.integers(0, len(VERSIONS), PART, dtype=np.int8)
+    country = draw.integers(0, len(COUNTRIES), PART, dtype=np.int8)
+    failed = draw.random(PART, dtype=np.float32) < np.where(version == CULPRIT, 0.3, 0.01)
+    return {"version": _coded(VERSIONS, version), "country": _coded(COUNTRIES, country)}, failed
 
 
-def _cuts(part: int) -> Part:
-    draw = np.random.default_rng(part)
-    values = draw.integers(1, 26, PART)
-    return {"x": values}, (values >= 13) ^ (draw.random(PART) < 0.05)
+def _scores(draw: np.random.Generator) -> Part:
+    score = draw.integers(1, 26, PART)
+    return {"score": score}, (score >= 13) ^ (draw.random(PART, dtype=np.float32) < 0.05)
 
 
-def _causes(part: int) -> Part:
-    draw = np.random.default_rng(part)
-    version = draw.integers(0, len(NAMES), PART)
-    failed = draw.random(PART) < np.where(version == CULPRIT, 0.3, 0.01)
-    country = COUNTRIES[draw.integers(0, len(COUNTRIES), PART)]
-    return {"version": NAMES[version], "country": country}, failed
+def _coded(values: Any, codes: Any) -> Any:
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes), values)
 
 
-def _measure(learner: Any, parts: Callable[[int], Part], rounds: int) -> tuple[str, ...]:
-    process, count = psutil.Process(), rounds // PART
-    learning, early, half = 0.0, 0.0, 0.0
-    begun = time.perf_counter()
-    for part in range(count):
-        rows, labels = parts(part)
-        start = time.perf_counter()
+def _measured(contest: Contest, rounds: int) -> list[str]:
+    learner, process, parts = contest.make(rounds), psutil.Process(), rounds // PART
+    memory, learning = list[float](), 0.0
+    begun, used = time.perf_counter(), time.process_time()
+    for part in range(parts):
+        rows, labels = contest.part(np.random.default_rng(part))
+        start = time.process_time()
         learner.learn_many(rows, labels)
-        learning += time.perf_counter() - start
-        if part == count // 10:
-            early = process.memory_info().rss / 1e6
-        if part == count // 2 - 1:
-            half = time.perf_counter()
-    end = time.perf_counter()
-    minutes = (end - half) / (rounds - count // 2 * PART) * DAY / 60
-    memory = process.memory_info().rss / 1e6
-    return tuple(f"{figure:.0f}" for figure in (end - begun, learning, early, memory, minutes))
+        learning += time.process_time() - start
+        if part in (parts // 10, parts - 1):
+            memory.append(process.memory_info().rss / 1e6)
+    seconds, used = time.perf_counter() - begun, time.process_time() - used
+    figures = seconds, used, learning, parts * PART / learning, memory[0], memory[-1]
+    return [*(f"{figure:,.0f}" for figure in figures), str(learner.hypothesis)]

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 
-from rich.console import Console
 from rich.table import Table
 
 from bench.clock import seconds
+from bench.output import publish, publish_text
 
 TRIES = 7
 HEAVY = ("opendp", "pandas", "polars", "pyarrow", "river", "scipy", "sklearn", "granian")
@@ -39,9 +39,8 @@ def run() -> None:
         table.add_column(name, justify="right")
     for line in _lines():
         table.add_row(*line)
-    console = Console(highlight=False, width=100)
-    console.print(table)
-    console.print(f"imported with littlestone, of {', '.join(HEAVY)}: {_loaded() or 'none'}")
+    publish("starting", table)
+    publish_text("starting.imported", f"of {', '.join(HEAVY)}: {_loaded() or 'none'}")
 
 
 def _lines() -> Iterator[list[str]]:

@@ -61,6 +61,8 @@ class Hypothesis(ABC):
     """
 
     kind: ClassVar[str]
+    # Not a field: the key, once it is made.
+    _key: ClassVar[bytes | None] = None
 
     @abstractmethod
     def __call__(self, x: object) -> bool:
@@ -81,11 +83,17 @@ class Hypothesis(ABC):
         """Return the text of the negation."""
         return f"not ({self})"
 
-    @cached_property
+    @property
     def key(self) -> bytes:
         """Return the canonical bytes: two hypotheses are equal exactly when their keys are."""
-        parts = [getattr(self, name) for name in _names(type(self))]
-        return encode((self.kind, *(p.key if isinstance(p, Hypothesis) else p for p in parts)))
+        # A forest makes many rules, and `cached_property` takes as long as the key itself.
+        if self._key is None:
+            parts = [getattr(self, name) for name in _names(type(self))]
+            # No value has a key: a part that has one is a hypothesis.
+            key = encode((self.kind, *[getattr(part, "key", part) for part in parts]))
+            object.__setattr__(self, "_key", key)
+            return key
+        return self._key
 
     def _repr_html_(self) -> str:
         return code(str(self))

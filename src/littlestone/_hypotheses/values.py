@@ -123,7 +123,11 @@ def encode(value: object) -> bytes:
     if type(value) is int and -SMALL < value < SMALL:
         return b"i%x" % value
     if type(value) is tuple:
-        return b"t" + b"".join([_sized(encode(part)) for part in value])
+        data = b"t"
+        for part in map(encode, value):
+            # With its length in front of each part, no two tuples have the same bytes.
+            data += len(part).to_bytes(8) + part
+        return data
     match plain(value):
         case None:
             return b"n"
@@ -139,11 +143,6 @@ def encode(value: object) -> bytes:
             return b"y" + v
         case parts:
             return encode(parts)
-
-
-def _sized(part: bytes) -> bytes:
-    # With its length in front, no two tuples have the same bytes.
-    return len(part).to_bytes(8) + part
 
 
 def decode(data: bytes) -> Plain:

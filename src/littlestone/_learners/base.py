@@ -29,7 +29,7 @@ from littlestone._display import facts, facts_table, few, side_by_side
 from littlestone._hypotheses.cells import label
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
-from littlestone._learners.loop import ChangedState, EpochState, Loop, StateData
+from littlestone._learners.loop import ChangedState, EpochState, Loop, ReadVotes, StateData
 from littlestone._learners.trace import TOP, Sample, Thinned, Trace
 from littlestone._plots import plot_private
 from littlestone._privacy.accounting import Cost, Guarantee, PrivacyEvent, Unit
@@ -492,14 +492,18 @@ class PrivateLearner(ForwardOnly):
         """Record a release. The argument is the rounds before it."""
         self._releases.append(Release(number + 1, rule))
 
-    def _watch(self, number: int, votes: Mapping[Hypothesis, int], fired: bool) -> None:
-        """Add a sample to the private trace."""
+    def _watch(self, number: int, read_votes: ReadVotes, fired: bool) -> None:
+        """Add a sample to the private trace, if it is due and there are votes for it."""
         # Nearer to the last than a thousandth of the stream it would be thinned out soon, and
         # until then every small batch of a store would write one.
         if fired or number - self._trace.last_round >= number >> 10:
-            self._trace.add(self._sample(number, votes), keep=fired)
+            votes = read_votes()
+            if votes is not None:
+                self._trace.add(self._sample(number, votes), keep=fired)
 
     def _sample(self, number: int, votes: Mapping[Hypothesis, int]) -> Sample:
+        least = min(sorted(votes.values(), reverse=True)[:TOP], default=0)
+        leading = [pair for pair in votes.items() if pair[1] >= least]
         # Ties by the rule itself: the trace must not depend on the order in which trees voted.
-        top = sorted(votes.items(), key=lambda pair: (-pair[1], pair[0].key))[:TOP]
+        top = sorted(leading, key=lambda pair: (-pair[1], pair[0].key))[:TOP]
         return Sample(number, self.mistakes, tuple(top))

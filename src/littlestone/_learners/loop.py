@@ -13,6 +13,7 @@ their own epoch only (docs/guarantee.md, Theorem 7).
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,8 +37,10 @@ OneRound: TypeAlias = tuple[int, object, bool, int]
 # gate: nothing else may be passed to it.
 Publish = Callable[[int, Hypothesis], None]
 TimeOf = Callable[[int], str | None]
-# Called with the number of rounds so far, the votes, and whether a key was drawn. Private.
-BallotWatcher = Callable[[int, Mapping[Hypothesis, int], bool], None]
+# Returns how many trees vote for each rule, or None where no sample is taken. Private.
+ReadVotes = Callable[[], Mapping[Hypothesis, int] | None]
+# Called with the number of rounds so far, what reads the votes, and whether a key was drawn. Private.
+BallotWatcher = Callable[[int, ReadVotes, bool], None]
 
 
 class ChangedState(NamedTuple):
@@ -286,13 +289,12 @@ class Loop:
 
     def _sample(self, number: int, last: bool = False) -> None:
         """Offer a sample to the private trace."""
-        votes = self.state.sampled_votes(last)
-        if votes is not None:
-            self._watch(number, votes, False)
+        # Not read here: counting votes takes time, and most samples are not due.
+        self._watch(number, partial(self.state.sampled_votes, last), False)
 
     def _end_epoch(self, number: int, key: bytes | None) -> None:
         """End the epoch after a draw, and publish the rule of `key`, if there is one."""
-        self._watch(number, self.state.votes, True)
+        self._watch(number, lambda: self.state.votes, True)
         rule = self.rule if key is None else self.state.named(key)
         # A key may name the published rule again; that is no new release.
         if rule != self.rule:

@@ -117,10 +117,13 @@ class RuleTable:
 
     def __init__(self, cls: HypothesisClass) -> None:
         self._cls = cls
-        self._numbers: dict[Hypothesis | None, int] = {None: 0}
+        # By key: a dict of rules would call their hashes in Python.
+        self._numbers: dict[bytes | None, int] = {None: 0}
         self.rules: list[Hypothesis | None] = [None]
-        # Of the rules that were evaluated: the label without a mark, which are not arrays, marks.
+        # Of the rules that were evaluated, and with room for more: the label without a mark, which
+        # are not arrays, marks.
         self._unmarked, self._alone = np.zeros(1, dtype=bool), np.zeros(1, dtype=bool)
+        self._compiled = 1
         self._marks: dict[tuple[Column, Kind], list[npt.NDArray[Any]]] = {}
         # A class may evaluate its rules in its own way.
         self._plain = type(cls).predict is HypothesisClass.predict
@@ -128,15 +131,15 @@ class RuleTable:
 
     def number(self, rule: Hypothesis | None) -> int:
         """Return the number of a rule."""
-        number = self._numbers.setdefault(rule, len(self.rules))
+        key = None if rule is None else rule.key
+        number = self._numbers.setdefault(key, len(self.rules))
         if number == len(self.rules):
             self.rules.append(rule)
         return number
 
     def predict(self, which: npt.NDArray[np.integer[Any]], batch: Batch) -> Mask:
         """Return the label of each row by the rule with its number; by rule 0, False."""
-        if len(self._alone) < len(self.rules):
-            self._compile(self.rules[len(self._alone) :])
+        self._compile()
         labels: Mask = self._unmarked[which]
         alone = self._alone[which]
         try:
@@ -157,14 +160,17 @@ class RuleTable:
                 labels[rows] = predict_rows(self._cls, rule, part_of(batch, rows))
         return labels
 
-    def _compile(self, rules: Sequence[Hypothesis | None]) -> None:
-        """Make arrays of further rules."""
-        first, added = len(self._alone), len(rules)
-        self._unmarked = np.append(self._unmarked, np.zeros(added, dtype=bool))
-        self._alone = np.append(self._alone, np.zeros(added, dtype=bool))
-        for (_, kind), marks in self._marks.items():
-            marks[:] = [np.append(mark, np.full(added, _NO_MARK[kind])) for mark in marks]
-        for number, rule in enumerate(rules, start=first):
+    def _compile(self) -> None:
+        """Make arrays of the rules that were added since the last call."""
+        # Twice as long each time: a few rules are added at every mistake.
+        added = 2 * len(self.rules) - len(self._alone) if len(self._alone) < len(self.rules) else 0
+        if added:
+            self._unmarked = np.append(self._unmarked, np.zeros(added, dtype=bool))
+            self._alone = np.append(self._alone, np.zeros(added, dtype=bool))
+            for (_, kind), marks in self._marks.items():
+                marks[:] = [np.append(mark, np.full(added, _NO_MARK[kind])) for mark in marks]
+        first, self._compiled = self._compiled, len(self.rules)
+        for number, rule in enumerate(self.rules[first:], start=first):
             match rule:
                 case Constant(answer) if self._plain:
                     self._unmarked[number] = answer

@@ -290,7 +290,7 @@ class EveryRoundLoop(CheckedLoop):
         if changed:
             self.rule = rule
             self._publish(number, rule)
-        self._watch(number, self.state.votes, changed)
+        self._watch(number, lambda: self.state.votes, changed)
 
 
 class AdaptiveDPSOA(PrivateLearner):

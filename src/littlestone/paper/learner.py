@@ -95,7 +95,7 @@ class CheckedLoop(Loop):
             # Some tree votes for the key, since only keys with votes are selected.
             self.rule = self.state.named(key)
             self._publish(number, self.rule)
-        self._watch(number, self.state.votes, fired)
+        self._watch(number, lambda: self.state.votes, fired)
 
 
 class PaperDPSOA(PrivateLearner):
