@@ -127,7 +127,8 @@ class Guard:
         is_head = scope["method"] == "HEAD"
         request = HTTPConnection(scope)
         service: Service = request.app.state.service
-        client = "" if request.client is None else client_at(request.client.host)
+        # Cut, as in `client_at`: what a proxy wrote is kept there.
+        client = "" if request.client is None else client_at(request.client.host[:64])
         token = service.tokens.find(request.headers.get("authorization"))
         # What routes and the audit log know about a request, as `request.state`.
         scope["state"] = {"client": client, "token": token, "receipt": None}

@@ -12,17 +12,18 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import HTTPBearer
 from prometheus_client import Metric
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import (
     HTMLResponse,
     JSONResponse,
@@ -153,24 +154,26 @@ async def service_of(request: Request) -> Service:
 Served = Annotated[Service, Depends(service_of)]
 
 
-def require_role(role: Role) -> Callable[..., Awaitable[None]]:
-    """Return a dependency that refuses a request without the token of a role."""
-    bearer = HTTPBearer(scheme_name=role, description=ROLES[role], auto_error=False)
+class RoleRequired(HTTPBearer):
+    """Refuse a request without the token of a role; the base class describes it for OpenAPI."""
 
-    async def check(
-        request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
-    ) -> None:
-        token: TokenEntry | None = request.state.token  # `given` is for OpenAPI
+    def __init__(self, role: Role) -> None:
+        super().__init__(scheme_name=role, description=ROLES[role], auto_error=False)
+        self._role = role
+
+    async def __call__(self, request: HTTPConnection) -> None:
+        """Check the token that `Guard` has found."""
+        token: TokenEntry | None = request.state.token
         if token is None:
             raise Refused(
                 401,
-                f"this needs the token of the {role}, as `Authorization: Bearer TOKEN`",
+                f"this needs the token of the {self._role}, as `Authorization: Bearer TOKEN`",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        if token.role != role:
-            raise Refused(403, f"the token is that of the {token.role}, and this is for the {role}")
-
-    return check
+        if token.role != self._role:
+            raise Refused(
+                403, f"the token is that of the {token.role}, and this is for the {self._role}"
+            )
 
 
 def _request_body(name: str, having: str, *, or_single: bool) -> dict[str, Any]:
@@ -556,13 +559,13 @@ def _public_families(service: Service, *, private: bool) -> list[Metric]:
 
 feeder = APIRouter(
     tags=["feeder"],
-    dependencies=[Depends(require_role("feeder"))],
+    dependencies=[Depends(RoleRequired("feeder"))],
     responses=problems(401, 403, 429, 503),
 )
 operator = APIRouter(
     prefix="/private",
     tags=["operator"],
-    dependencies=[Depends(require_role("operator"))],
+    dependencies=[Depends(RoleRequired("operator"))],
     responses=problems(401, 403, 429, 503),
 )
 
@@ -584,7 +587,6 @@ class ReceiptResponse(ApiModel):
 )
 async def rounds(
     request: Request,
-    service: Served,
     bad_rows: Annotated[
         Literal["refuse", "null"],
         Query(description="What becomes of a batch with rows that cannot be read."),
@@ -598,6 +600,8 @@ async def rounds(
     ] = None,
 ) -> Any:
     """Learn a batch of rows: a round each, in order. The response comes when they are on disk."""
+    # Not `Served`: of a small batch, each dependency is a good part of the time.
+    service: Service = request.app.state.service
     limits = service.limits
     if service.config.terms.table:
         raise Refused(409, A_TABLE)
@@ -610,12 +614,14 @@ async def rounds(
         # The mode is part of the digest: the same bytes mean other rounds in the other mode.
         queued = service.writer.learn(block, idempotency_key, body.digest(bad_rows))
         receipt = request.state.receipt = await service.wait_for(queued)
-    return {
-        "first": receipt.first,
-        "rounds": receipt.rounds,
-        "null_rounds": receipt.nulls,
-        "again": receipt.again,
-    }
+    return ApiResponse(
+        {
+            "first": receipt.first,
+            "rounds": receipt.rounds,
+            "null_rounds": receipt.nulls,
+            "again": receipt.again,
+        }
+    )
 
 
 @operator.get("/metrics", response_class=PlainTextResponse, responses=METRICS)

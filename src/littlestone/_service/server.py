@@ -177,7 +177,7 @@ class HttpServer:
         files = self._certificate
         return Listener(
             self._listening,
-            wrap_asgi_with_proxy_headers(app, self._proxies),
+            wrap_asgi_with_proxy_headers(app, self._proxies) if self._proxies else app,
             backpressure=self._connections,
             http1_settings=HTTP1Settings(
                 header_read_timeout=self._timeout, max_buffer_size=MAX_HEAD
