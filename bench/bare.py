@@ -1,15 +1,16 @@
 """The floor for the service: a bare FastAPI route that parses a body and commits its bytes.
 
-Run as a process by `service`, in a folder of its own; prints the port.
+Run as a process by `service`, in a folder of its own; prints the port. The server is that of the
+service: granian, on a socket with the same options.
 """
 
+import asyncio
 import json
-import socket
 import sqlite3
-import sys
 
-import uvicorn
 from fastapi import FastAPI, Request
+
+from littlestone._service.server import Listener, listening_socket
 
 app = FastAPI()
 db = sqlite3.connect("bare.db", isolation_level=None, check_same_thread=False)
@@ -38,11 +39,6 @@ async def hypothesis() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    # Named TCP, or asyncio would not ask it to send small answers at once.
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        print(f"page http://127.0.0.1:{listening.getsockname()[1]}/")
-        sys.stdout.flush()
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-        server.run(sockets=[listening])
+    with listening_socket("127.0.0.1", 0) as listening:
+        print(f"page http://127.0.0.1:{listening.getsockname()[1]}/", flush=True)
+        asyncio.run(Listener(listening, app, log_enabled=False).serve())

@@ -1,5 +1,7 @@
 """Kill -9 at random moments: `make soak` runs it some hundred times, the tests twenty.
 
+`python -m soak 400 --only serve` runs one of the ways alone.
+
 Five ways: `littlestone learn --db` over a file, with rules and with causes; over a topic of Kafka
 with four partitions; over Parquet on a Ray cluster, where now the driver is killed and now a shard
 or a reader; and `littlestone serve` under load from clients who send a batch again, with its key,
@@ -9,6 +11,7 @@ far are the beginning of the releases later, the ledger is within the guarantee,
 drawn what it costs, exactly once.
 """
 
+import argparse
 import http.client
 import json
 import random
@@ -123,7 +126,7 @@ def _soaked(folder: Path, source: list[str], kills: int, draw: random.Random) ->
 def _tell(kill: int, kills: int) -> None:
     """Say how far it is: hundreds of kills take long."""
     if (kill + 1) % 10 == 0:
-        sys.stderr.write(f"{kill + 1} of {kills} kills\n")
+        sys.stderr.write(f"{time.strftime('%H:%M:%S')} {kill + 1} of {kills} kills\n")
 
 
 def _wait_for_rounds(process: "subprocess.Popen[bytes]", folder: Path, rounds: int) -> None:
@@ -337,15 +340,33 @@ def _whole_lines(path: Path) -> list[str]:
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
-if __name__ == "__main__":
-    for soak, share in (
-        (soak_learn, 0.2),
-        (soak_causes, 0.1),
-        (soak_kafka, 0.2),
-        (soak_serve, 0.3),
-        (soak_engine, 0.2),
-    ):
+# Every way, and its share of the kills.
+PARTS = {
+    "learn": (soak_learn, 0.2),
+    "causes": (soak_causes, 0.1),
+    "kafka": (soak_kafka, 0.2),
+    "serve": (soak_serve, 0.3),
+    "engine": (soak_engine, 0.2),
+}
+
+
+def main() -> None:
+    """Run every part with its share of the kills, or one with all of them."""
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
+    parser.add_argument("kills", type=int)
+    parser.add_argument("--only", choices=PARTS)
+    options = parser.parse_args()
+    chosen = {options.only: (PARTS[options.only][0], 1.0)} if options.only else PARTS
+    for name, (soak, share) in chosen.items():
+        sys.stderr.write(f"{name}: {int(share * options.kills)} kills\n")
+        began = time.monotonic()
         with tempfile.TemporaryDirectory() as place:
-            found = soak(Path(place), int(share * int(sys.argv[1])), random.randrange(10**6))
-        summary = f"{found.kills} kills at {found.moments} different rounds: all is well"
+            found = soak(Path(place), int(share * options.kills), random.randrange(10**6))
+        took = f"in {time.monotonic() - began:,.0f} s"
+        summary = f"{found.kills} kills at {found.moments} different rounds {took}: all is well"
         sys.stdout.write(f"{soak.__name__}: {summary}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -253,8 +253,8 @@ def test_an_old_copy_does_not_learn_what_waits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "key", "sentence"),
     [
-        ("?bad_rows=maybe", "k", "query bad_rows: Input should be 'refuse' or 'null'"),
-        ("?bad_rows=", "k", "query bad_rows: Input should be 'refuse' or 'null'"),
+        ("?bad_rows=maybe", "k", "query bad_rows: it must be refuse or null"),
+        ("?bad_rows=", "k", "query bad_rows: it must be refuse or null"),
         ("", "", "header idempotency-key: it must be 1 to 200 visible characters"),
         ("", "k" * 201, "header idempotency-key: it must be 1 to 200 visible characters"),
         ("", "two words", "header idempotency-key: it must be 1 to 200 visible characters"),

@@ -42,7 +42,7 @@ class Cost:
 
     def times(self, count: int) -> "Cost":
         """Return the basic composition of `count` mechanisms of this cost."""
-        return Cost(self.epsilon * count, self.delta * count)
+        return self if count == 1 else Cost(self.epsilon * count, self.delta * count)
 
     def for_group(self, rounds: int) -> "Cost":
         """Return what this cost of one round amounts to for a row that is in several rounds."""

@@ -96,11 +96,10 @@ async def receive_body(request: Request, limits: Limits, maximum: int, waits: Wa
     form = _format_of(headers.get("content-type"))
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(415, "a body must not be compressed")
-    too_long = Refused(413, f"a body may have {maximum:,} bytes: send the rows in parts")
     # A promise of the client, so it only refuses early: what arrives is counted as well.
     length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > maximum:
-        raise too_long
+        raise _too_long(maximum)
     late = Refused(
         408,
         f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
@@ -113,13 +112,18 @@ async def receive_body(request: Request, limits: Limits, maximum: int, waits: Wa
         timeout.reschedule(min(end, clock() + limits.idle_timeout))
         try:
             async for chunk in request.stream():
-                data += chunk
-                if len(data) > maximum:
-                    raise too_long
-                timeout.reschedule(min(end, clock() + limits.idle_timeout))
+                if chunk:  # the last one is empty
+                    data += chunk
+                    if len(data) > maximum:
+                        raise _too_long(maximum)
+                    timeout.reschedule(min(end, clock() + limits.idle_timeout))
         except ClientDisconnect:
             raise Refused(400, "the body was cut off") from None
     return Body(bytes(data), form)
+
+
+def _too_long(maximum: int) -> Refused:
+    return Refused(413, f"a body may have {maximum:,} bytes: send the rows in parts")
 
 
 def _format_of(content_type: str | None) -> BodyFormat:

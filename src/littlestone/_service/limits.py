@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -152,6 +153,7 @@ class ConcurrencyLimit:
                 del self._by_client[client]
 
 
+@lru_cache(maxsize=1024)
 def client_at(host: str) -> str:
     """Return the client that the limits count an address for: of IPv6 its /64, which is one site."""
     try:

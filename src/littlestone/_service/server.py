@@ -69,11 +69,13 @@ class Certificate(NamedTuple):
             ) from None
 
 
-class _Listener(Server):
+class Listener(Server):
     """Serve on a socket that listens already, so that its port is known and its options are ours."""
 
     def __init__(self, listening: socket.socket, app: Any, **options: Any) -> None:
-        super().__init__(app, interface=Interfaces.ASGINL, websockets=False, **options)
+        super().__init__(
+            app, interface=Interfaces.ASGINL, http=HTTPModes.http1, websockets=False, **options
+        )
         self._listening = listening
 
     def _init_shared_socket(self) -> None:
@@ -108,7 +110,6 @@ class HttpServer:
         # Linux: drops clients that do not read what was sent to them.
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._timeout)
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
@@ -174,10 +175,9 @@ class HttpServer:
 
     def _listener(self, app: FastAPI) -> Server:
         files = self._certificate
-        return _Listener(
+        return Listener(
             self._listening,
-            wrap_asgi_with_proxy_headers(app, self._proxies),
-            http=HTTPModes.http1,
+            wrap_asgi_with_proxy_headers(app, self._proxies) if self._proxies else app,
             backpressure=self._connections,
             http1_settings=HTTP1Settings(
                 header_read_timeout=self._timeout, max_buffer_size=MAX_HEAD
@@ -231,6 +231,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listening.bind(address)
         # From now on clients wait for the start of the server, and are not refused.
         listening.listen(BACKLOG)

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -142,7 +142,7 @@ class Seal:
         seal.begin()
         return seal
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Return a public name of what the file holds, by which it is told from others."""
         # Derived from the secret key by a one-way function: the name is public, the key is not.
@@ -237,11 +237,13 @@ def database_file(path: Path) -> Path:
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
+@lru_cache(maxsize=64)
 def wal_file(path: Path) -> Path:
     """Return the log that SQLite keeps beside a database file."""
     return Path(f"{path}-wal")
 
 
+@lru_cache(maxsize=64)
 def mark_file(path: Path) -> Path:
     """Return the file that says how many commits a database file has, until it is closed."""
     return Path(f"{path}-mark")
@@ -530,10 +532,13 @@ def write_mark(path: Path, seal: Seal, *, sync: bool = False) -> None:
     """Say how many commits there are: after each of them, before anything of it is published."""
     # Not synced, which would take as long as the commit: a kill cannot undo it, and after a power
     # cut an older mark is there, which is one that the file still satisfies.
-    with open(mark_file(path), "r+b", buffering=0) as mark:
-        mark.write(f"{seal.name} {seal.commits:020}\n".encode())
+    mark = os.open(mark_file(path), os.O_WRONLY)
+    try:
+        os.write(mark, f"{seal.name} {seal.commits:020}\n".encode())
         if sync:
-            os.fsync(mark.fileno())
+            os.fsync(mark)
+    finally:
+        os.close(mark)
 
 
 def _read_mark(path: Path) -> str | None:

@@ -7,9 +7,10 @@ of the learner's state, new releases, samples that came or went.
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
-from littlestone._hypotheses.rules import rule_from_json
+from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._learners.base import Checkpoint, Release
 from littlestone._learners.loop import ChangedState
 from littlestone._learners.trace import Entry, Sample, Thinned
@@ -64,7 +65,7 @@ def write(
         users = ((route - HALF, rounds) for route, rounds in saved.users.items())
         db.executemany("INSERT OR REPLACE INTO users VALUES (?, ?)", users)
     if releases:
-        rows = ((release.round, json.dumps(release.rule.to_json())) for release in releases)
+        rows = ((release.round, _rule_text(release.rule)) for release in releases)
         db.executemany("INSERT INTO releases (round, rule) VALUES (?, ?)", rows)
     if saved.trace.gone:
         db.executemany("DELETE FROM trace WHERE kept = ? AND number = ?", saved.trace.gone)
@@ -94,8 +95,14 @@ def releases(db: sqlite3.Connection) -> tuple[Release, ...]:
 
 def _sampled(entry: Entry) -> tuple[Any, ...]:
     number, mistakes, votes = entry.sample
-    written = json.dumps([[rule.to_json(), count] for rule, count in votes])
-    return (*entry.place, number, mistakes, written)
+    written = ", ".join(f"[{_rule_text(rule)}, {count}]" for rule, count in votes)
+    return (*entry.place, number, mistakes, f"[{written}]")
+
+
+@lru_cache(maxsize=64)
+def _rule_text(rule: Hypothesis) -> str:
+    """Return a rule as JSON: one that stands is written with every sample."""
+    return json.dumps(rule.to_json())
 
 
 def _entries(db: sqlite3.Connection) -> Iterator[Entry]:
