@@ -219,6 +219,40 @@ Definition counted (positive negative : Z) (rows : Z * Z) : Z := (positive * snd
 Definition causes_draw (a : K) (candidates : list candidate) : list K :=
   exponential a ((1, 0%Z) :: map weighed candidates).
 
+(** * Theorem 16: released counts, and values that stand out
+
+   The probability of an outcome: of the released numbers, and, value by value in order, of whether it is released. A
+   value without a vote is not. *)
+
+Fixpoint counts_mass (a : K) (counts released : list Z) : K :=
+  match counts, released with
+  | [], [] => 1
+  | n :: counts, z :: released => laplace_mass a (z - n)%Z * counts_mass a counts released
+  | _, _ => 0
+  end.
+
+Fixpoint values_mass (a : K) (t : Z) (votes : list Z) (answers : list bool) : K :=
+  match votes, answers with
+  | [], [] => 1
+  | n :: votes, yes :: answers =>
+      let p := if (n <=? 0)%Z then 0 else laplace_tail a (t - n)%Z in
+      (if yes then p else 1 - p) * values_mass a t votes answers
+  | _, _ => 0
+  end.
+
+Fixpoint each_of {A} (choices : list (list A)) : list (list A) :=
+  match choices with
+  | [] => [[]]
+  | some :: rest => flat_map (fun x => map (cons x) (each_of rest)) some
+  end.
+
+Definition released_counts (a : K) (width : nat) (counts : list Z) : law (list Z) :=
+  map (fun zs => (zs, counts_mass a counts zs))
+    (each_of (map (fun n => map (fun k => n + fst k)%Z (laplace width a)) counts)).
+
+Definition released_values (a : K) (t : Z) (votes : list Z) : law (list bool) :=
+  map (fun answers => (answers, values_mass a t votes answers)) (each_of (map (fun _ => [true; false]) votes)).
+
 (** * Theorem 7: the one gate
 
    A schedule has a state: it says the threshold at an age of the monitor's window, how long windows and epochs are, and

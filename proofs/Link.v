@@ -283,3 +283,34 @@ Proof.
       by (rewrite map_length, repeat_length; lia).
     reflexivity.
 Qed.
+
+(** Theorem 16: the laws of released counts and of discovered values, as the tables compute them. *)
+From Littlestone Require Import Evidence FirstWindow.
+
+Theorem counts_are_executable s ns zs : 0 < s ->
+  noisy (Noise.laplace s) ns zs = Executable.counts_mass real (Noise.rate s) ns zs.
+Proof.
+  intros Pos. pose proof (laplace_law s Pos) as L. revert zs. induction ns as [|n ns IH]; intros [|z zs]; cbn [noisy Executable.counts_mass].
+  - unfold ret. now destruct (eq_dec _ _).
+  - unfold ret. destruct (eq_dec _ _); [discriminate|reflexivity].
+  - apply next_nil. intros _. apply noisy_law; auto.
+  - rewrite next_cons; [|apply around_law; auto|intros _; apply noisy_law; auto]. rewrite IH.
+    unfold around. rewrite <- laplace_mass_is. reflexivity.
+Qed.
+
+Theorem values_are_executable {Row Value} `{EqDec Value} (vote : Row -> option Value) s t rows values answers : 0 < s ->
+  released vote s t values rows answers
+  = Executable.values_mass real (Noise.rate s) t (map (number vote rows) values) answers.
+Proof.
+  intros Pos. assert (forall n, answer s t n true = if (n <=? 0)%Z then 0 else laplace_tail real (Noise.rate s) (t - n)) as Yes.
+  { intros n. unfold answer. destruct (Z.leb_spec n 0) as [N|N].
+    - unfold ret. destruct (eq_dec _ _); [discriminate|reflexivity].
+    - rewrite <- laplace_tail_executable by trivial. now apply answer_tail. }
+  revert answers. induction values as [|c values IH]; intros [|b answers]; cbn [released Executable.values_mass map].
+  - unfold ret. now destruct (eq_dec _ _).
+  - unfold ret. destruct (eq_dec _ _); [discriminate|reflexivity].
+  - apply after_nil. now apply released_law.
+  - rewrite after_at; [|now apply answer_law|now apply released_law]. rewrite IH. cbv zeta. rewrite <- Yes.
+    destruct b; [reflexivity|]. destruct (at_bool (answer s t (number vote rows c)) true) as [_ No]; [now apply answer_law|].
+    cbn [negb] in No. rewrite No. reflexivity.
+Qed.

@@ -277,6 +277,30 @@ def histogram_term(x: Instance) -> str:
     )
 
 
+def counts() -> Iterator[Instance]:
+    """Yield the counts of a window."""
+    for base, numbers in product(BASES, ((), (0,), (3,), (0, 2), (1, 0, 4))):
+        yield {"base": base, "width": 2, "counts": list(numbers)}
+
+
+def counts_term(x: Instance) -> str:
+    """Return the law of the released counts of Theorem 16, noise beyond the width left out."""
+    base, numbers = rational(x["base"]), integers(x["counts"])
+    return f"outcomes (released_counts rational {base} {x['width']} {numbers})"
+
+
+def values() -> Iterator[Instance]:
+    """Yield the votes for values of a first window, and thresholds."""
+    for base, threshold, votes in product(BASES, (1, 2, 4), ((), (1,), (2, 5), (1, 3, 1))):
+        yield {"base": base, "threshold": threshold, "votes": list(votes)}
+
+
+def values_term(x: Instance) -> str:
+    """Return the law of which values of Theorem 16 are released."""
+    base, votes = rational(x["base"]), integers(x["votes"])
+    return f"outcomes (released_values rational {base} {x['threshold']} {votes})"
+
+
 def monitor() -> Iterator[Instance]:
     """Yield mistakes and thresholds of three checks."""
     for base, counts, thresholds in product(
@@ -372,6 +396,8 @@ TABLES: dict[str, tuple[Callable[[], Iterator[Instance]], Callable[[Instance], s
     "gate": (gate, gate_term),
     "effect": (effect, effect_term),
     "users": (users, users_term),
+    "counts": (counts, counts_term),
+    "values": (values, values_term),
 }
 
 

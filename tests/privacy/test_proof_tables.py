@@ -28,14 +28,17 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._learners.effect import effect
 from littlestone._privacy import draws as draws_module
+from littlestone._privacy.accounting import Cost
 from littlestone._privacy.causes import (
     EpochTerms,
     Known,
     Moves,
     SparseExponential,
+    StableValues,
     UserBound,
     UserPairs,
     Weights,
+    WindowCounts,
     replace_move,
 )
 from littlestone._privacy.draws import ExponentialMechanism
@@ -71,15 +74,25 @@ class RationalNoise(BranchingNoise):
     """
 
     def __init__(
-        self, path: Sequence[int], width: int, *, base: F, query_base: F | None = None
+        self,
+        path: Sequence[int],
+        width: int,
+        *,
+        base: F,
+        query_base: F | None = None,
+        whole: bool = False,
     ) -> None:
         super().__init__(path, width)
         self.base, self.query_base = base, base if query_base is None else query_base
+        self.whole = whole
 
     def laplace(self, scale: F, at: Address) -> int:
-        a = self.base
-        values = range(-self.width, self.width + 1)
-        return self.choose([(k, (1 - a) / (1 + a) * a ** abs(k)) for k in values])
+        a, width = self.base, self.width
+        masses = {k: (1 - a) / (1 + a) * a ** abs(k) for k in range(-width, width + 1)}
+        if self.whole:
+            # What lies beyond the width is put at its ends: nothing is lost of a comparison.
+            masses[-width] = masses[width] = a**width / (1 + a)
+        return self.choose(list(masses.items()))
 
     def geometric(self, scale: F, at: Address) -> int:
         return self.choose([(k, (1 - self.base) * self.base**k) for k in range(self.width + 1)])
@@ -98,7 +111,8 @@ def exact_law(
 ) -> dict[Outcome, Fraction]:
     """The exact law of code that draws its noise at the bases of an instance."""
     base = F(x.get("base", F(1, 2)))
-    noise = partial(RationalNoise, base=base, query_base=F(x.get("query_base", base)))
+    query_base, whole = F(x.get("query_base", base)), "threshold" in x
+    noise = partial(RationalNoise, base=base, query_base=query_base, whole=whole)
     total: defaultdict[Outcome, Fraction] = defaultdict(Fraction)
     for outcome, probability in branches(run, lambda path: noise(path, width)):
         total[outcome] += F(probability)
@@ -120,8 +134,8 @@ def ballot_of(x: Instance) -> dict[bytes, int]:
 
 def test_the_tables_hold_some_hundred_instances_each_of_its_own() -> None:
     names = sorted(path.stem for path in (PROOFS / "tables").glob("*.json"))
-    assert names == ["causes", "curves", "effect", "exponential", "gate", "histogram", "monitor",
-                     "selection", "sparse_vector", "users"]  # fmt: skip
+    assert names == ["causes", "counts", "curves", "effect", "exponential", "gate", "histogram",
+                     "monitor", "selection", "sparse_vector", "users", "values"]  # fmt: skip
     made = [json.dumps(x) for name in names for x in table(name)]
     assert len(made) == len(set(made)) > 400
 
@@ -152,6 +166,29 @@ def test_the_stable_histogram() -> None:
         histogram.threshold = x["tau"]
         law = exact_law(partial(_select, histogram, ballot_of(x)), x, x["width"])
         assert law == expected(x, key_of)
+
+
+def test_released_counts() -> None:
+    for x in table("counts"):
+
+        def run(noise: Noise, x: Instance = x) -> tuple[int, ...]:
+            return tuple(WindowCounts(noise, epsilon=1, name="counts").release(x["counts"]))
+
+        assert exact_law(run, x, x["width"]) == expected(x, tuple)
+
+
+def test_discovered_values() -> None:
+    """No count is further than 6 from a threshold, so noise beyond is as good as at the end."""
+    for x in table("values"):
+        votes = {bytes([65 + place]): n for place, n in enumerate(x["votes"])}
+
+        def run(noise: Noise, x: Instance = x, votes: Any = votes) -> tuple[bool, ...]:
+            values = StableValues(noise, Cost(F(1), F(1, 10)))
+            values.threshold = x["threshold"]
+            released = values.release(votes)
+            return tuple(value in released for value in votes)
+
+        assert exact_law(run, x, 6) == expected(x, tuple)
 
 
 def _select(selector: Any, ballot: Any, noise: Noise) -> Any:
