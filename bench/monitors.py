@@ -16,7 +16,7 @@ LEVELS = (0.5, 0.95, 0.99)
 
 
 def run() -> None:
-    """Print the table of docs/guarantee.md."""
+    """Print after how many mistakes a monitor fires, by its noise."""
     title = f"Mistakes at the firing, threshold set for {FALSE_ALARMS:.0%} false alarms"
     table = Table(
         "eps_m", "quiet checks", "noise", "threshold", "median", "95 %", "99 %", title=title

@@ -16,7 +16,7 @@ Named = Callable[[int, int], float]
 
 
 def run() -> None:
-    """Print the table of docs/guarantee.md."""
+    """Print the table of docs/theory.md."""
     title = "Votes the leader needs to be named with 95 / 99 / 99.9 %"
     table = Table("eps_h", "delta", "selector", "no rival", "rival has 30 % of all", title=title)
     for epsilon in (Fraction(3, 10), Fraction(3, 5), Fraction(1)):

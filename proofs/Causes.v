@@ -7,8 +7,9 @@
     that were released: so a margin, or a rate to beat, may be read from the evidence.
     Theorem_15: for one replaced row (e_v + eps, delta/(1 + delta)), where eps bounds what a row that leaves the loss
     alone costs the draw ([quiet]), and what monitor and draw cost together for one that does not ([loud]).
-    Theorem_15_constant: the code of today, one pair of costs for all epochs. Theorem_15_table: no monitor. Rows may be chosen on the way, for both
-    worlds; two given streams are the case of [fixed] (Gate.v). Left out: that no smaller numbers will do. *)
+    Theorem_15_terms: what CausesMechanism checks of each epoch, costs and weights of their own: max(2s, e + (1 + c0) s).
+    Theorem_15_table: no monitor. Rows may be chosen on the way, for both worlds; two given streams are the case of
+    [fixed] (Gate.v). Left out: that no smaller numbers will do. *)
 
 From Coq Require Import Reals List Lra Lia ZArith Bool.
 From Littlestone Require Import Laws Noise Transcripts Monitor Tree Gate Compare Effect CausesDraw Evidence.
@@ -103,7 +104,7 @@ Proof.
     (Z.abs (row_loss g y - row_loss g x) <= Z.max (al g) (be g))%Z) as Moved.
   { intros g before after x y R R'. rewrite R, R', !total_app. simpl.
     pose proof (Good g g) as Gx. pose proof (Good' g g) as Gy. rewrite R in Gx. rewrite R' in Gy.
-    apply Forall_elt in Gx, Gy. destruct (public_ok g) as [PA PB _ _ _ _]. pose proof (costs_nonneg g).
+    apply Forall_elt in Gx, Gy. destruct (public_ok g) as [PA PB _ _ _ _ _ _]. pose proof (costs_nonneg g).
     destruct (row_effects (A g) (B g) (al g) (be g) lowers (published (pub g)) ltac:(tauto) x y None None) as [S _];
       try tauto. split; [lia|exact S]. }
   apply Gate_event with (touched := touched) (levy := e_v) (fee := fun g => Rmax 0 (eps - sigma g)); try assumption; try lra.
@@ -126,7 +127,7 @@ Proof.
     rewrite (one_row_concat _ pre post _ before after y R' eq_refl) in *.
     set (before' := concat pre ++ before) in *. set (after' := after ++ concat post) in *.
     assert (next plan g = Check) as Wg by (clear - Op; induction Op; auto).
-    destruct (public_ok h) as [PA PB Pr Pp Bar Pb].
+    destruct (public_ok h) as [PA PB Pr _ _ _ _ _].
     assert (close (rate (pub h) * IZR (swing (pub h) (al g) (be g) x y)) (delta / (1 + delta))
       (draw lowers delta (pub h) (al g) (be g) (before' ++ x :: after'))
       (draw lowers delta (pub h) (al g) (be g) (before' ++ y :: after'))) as C.
@@ -148,42 +149,53 @@ Qed.
 
 End Causes.
 
-(** One pair of costs, at most [miss] units, and one rate for all epochs: max(2s, e + (1 + c) s). *)
-Corollary Theorem_15_constant {pattern outcome} `{EqDec pattern} `{EqDec outcome}
-    (lowers : list pattern -> key pattern outcome -> bool) plan pub cells counted (miss alarm : Z) (e s delta e_v noise_scale : R)
+(** The terms of each epoch, all functions of the history: the monitor's epsilon [e], the rate [s] and [swing], which is
+    1 + c0. A whole weight has [units]; no cost and no weight exceeds it, and the two weights of a draw have at most swing
+    together. [e g] is that of the noise which runs at the check [g]; costs and weights are otherwise not related. *)
+Corollary Theorem_15_terms {pattern outcome} `{EqDec pattern} `{EqDec outcome}
+    (lowers : list pattern -> key pattern outcome -> bool) plan pub al be cells counted (units : Z) e s swing
+    (eps delta e_v noise_scale : R)
     (rows rows' : list (event (V := list Z) (K := change pattern outcome)) -> list (row pattern outcome)) touched n :
-  (0 <= alarm <= miss)%Z -> (0 < miss)%Z -> 0 < e -> 0 <= s -> 0 <= delta -> 0 < e_v -> 2 / e_v <= noise_scale ->
-  (forall h, IZR miss / e <= scale plan h) ->
-  (forall h, positive (pub h) = miss /\ negative (pub h) = alarm /\ rate (pub h) = s / IZR miss) ->
+  (0 < units)%Z -> 0 <= eps -> 0 <= delta -> 0 < e_v -> 2 / e_v <= noise_scale ->
+  (forall h, 0 < e h /\ 0 <= s h) ->
+  (forall h, (0 <= al h <= units)%Z /\ (0 <= be h <= units)%Z) ->
+  (forall h, next plan h = Check -> IZR units / e h <= current plan h) ->
+  (forall h, (positive (pub h) <= units)%Z /\ (negative (pub h) <= units)%Z /\
+    IZR (positive (pub h) + negative (pub h)) <= swing h * IZR units /\ rate (pub h) = s h / IZR units) ->
+  (forall h, next plan h = Check -> e h <= eps) ->
+  (forall h, next plan h = Draw -> 2 * s h <= eps) ->
+  (forall g h, next plan g = Check -> open plan Draw g h -> next plan h = Draw -> e g + swing h * s h <= eps) ->
   (forall h, NoDup (cells h)) -> (forall h, proper (pub h)) ->
   (forall h a, next plan h <> Draw -> published (pub (a :: h)) = published (pub h)) ->
   good_stream pub rows -> good_stream pub rows' -> one_check rows rows' touched ->
   (forall g, touched g = true -> one_row (rows g) (rows' g)) ->
-  let c := IZR alarm / IZR miss in
-  let causes := causes_gate lowers plan pub (fun _ => miss) (fun _ => alarm) cells counted noise_scale delta in
-  is_law (causes rows n) /\
-  close (e_v + Rmax (2 * s) (e + (1 + c) * s)) (delta / (1 + delta)) (causes rows n) (causes rows' n).
+  let causes := causes_gate lowers plan pub al be cells counted noise_scale delta in
+  is_law (causes rows n) /\ close (e_v + eps) (delta / (1 + delta)) (causes rows n) (causes rows' n).
 Proof.
-  intros Costs M E S D Ev Sc Scales Constant Distinct Proper AtDraws G G' Once Row1 c causes.
-  assert (0 < IZR miss) as Mr by now apply (IZR_lt 0).
-  assert (0 < IZR miss / e) as Pos by now apply Rdiv_lt_0_compat.
-  assert (IZR (Z.max miss alarm) = IZR miss) as Most by (f_equal; lia).
-  assert (forall g, IZR miss / current plan g <= e) as Monitor.
-  { intros g. pose proof (current_at_least plan _ Scales g) as Cur.
-    apply (Rmult_le_reg_r (current plan g)); [lra|]. unfold Rdiv at 1. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
-    apply Rle_trans with (e * (IZR miss / e)); [right; field; lra|]. apply Rmult_le_compat_l; lra. }
-  assert (0 <= c) as C by (apply Rmult_le_pos; [apply (IZR_le 0); lia|left; now apply Rinv_0_lt_compat]).
-  assert (0 <= (1 + c) * s) by (apply Rmult_le_pos; lra).
-  refine (Theorem_15 lowers plan pub (fun _ => miss) (fun _ => alarm) cells counted e_v noise_scale delta
-    (Rmax (2 * s) (e + (1 + c) * s)) D _ Ev Sc Distinct Proper _ AtDraws _ _ _ rows rows' touched n G G' Once Row1).
-  - eapply Rle_trans; [|apply Rmax_l]. lra.
-  - intros h. lia.
-  - intros h W. destruct (Constant h) as (-> & -> & ->). eapply Rle_trans; [|apply Rmax_l].
-    rewrite mult_IZR, Most. right. field. lra.
-  - intros g h W Op W'. destruct (Constant h) as (-> & -> & ->). rewrite Most.
-    eapply Rle_trans; [|apply Rmax_r]. specialize (Monitor g).
-    replace (s / IZR miss * IZR (miss + alarm)) with ((1 + c) * s) by (unfold c; rewrite plus_IZR; field; lra). lra.
-  - intros g W. rewrite Most. eapply Rle_trans; [|apply Rmax_r]. specialize (Monitor g). lra.
+  intros M Eps D Ev Sc Pos Costs Scales Weights Alone Quiet Loud Distinct Proper AtDraws G G' Once Row1 causes.
+  assert (0 < IZR units) as Mr by now apply (IZR_lt 0).
+  assert (forall x, (0 <= x <= units)%Z -> forall h, next plan h = Check -> IZR x / current plan h <= e h) as Monitor.
+  { intros x X h W. destruct (Pos h) as [E _]. specialize (Scales h W).
+    assert (0 < IZR units / e h) by now apply Rdiv_lt_0_compat.
+    apply (Rmult_le_reg_r (current plan h)); [lra|]. unfold Rdiv at 1. rewrite Rmult_assoc, Rinv_l, Rmult_1_r by lra.
+    apply Rle_trans with (IZR units); [apply IZR_le; lia|].
+    apply Rle_trans with (e h * (IZR units / e h)); [right; field; lra|]. apply Rmult_le_compat_l; lra. }
+  assert (forall h, next plan h = Check -> IZR (Z.max (al h) (be h)) / current plan h <= e h) as Watched.
+  { intros h W. apply Monitor; trivial. specialize (Costs h). lia. }
+  refine (Theorem_15 lowers plan pub al be cells counted e_v noise_scale delta eps D Eps Ev Sc Distinct Proper _ AtDraws
+    _ _ _ rows rows' touched n G G' Once Row1).
+  - intros h. specialize (Costs h). lia.
+  - intros h W. destruct (Weights h) as (PA & PB & _ & ->). destruct (Pos h) as [_ S].
+    eapply Rle_trans; [|apply (Quiet h W)].
+    assert (IZR (2 * Z.max (positive (pub h)) (negative (pub h))) <= IZR (2 * units)) as Le by (apply IZR_le; lia).
+    apply (Rmult_le_compat_l (s h / IZR units)) in Le.
+    + eapply Rle_trans; [exact Le|]. rewrite mult_IZR. right. field. lra.
+    + apply Rmult_le_pos; [lra|left; now apply Rinv_0_lt_compat].
+  - intros g h W Op W'. destruct (Weights h) as (_ & _ & Both & ->). destruct (Pos h) as [_ S].
+    eapply Rle_trans; [|apply (Loud g h W Op W')]. specialize (Watched g W).
+    apply (Rmult_le_compat_l (s h / IZR units)) in Both; [|apply Rmult_le_pos; [lra|left; now apply Rinv_0_lt_compat]].
+    replace (s h / IZR units * (swing h * IZR units)) with (swing h * s h) in Both by (field; lra). lra.
+  - intros g W. eapply Rle_trans; [apply Watched|apply Alone]; trivial.
 Qed.
 
 (** A finished table: no monitor, so neither misses nor false alarms cost it anything, and draws at public sizes. *)
@@ -205,7 +217,7 @@ Proof.
   - lra.
   - intros h. lia.
   - intros h W. specialize (Rate h). rewrite mult_IZR. lra.
-  - intros g h _ _ _. specialize (Rate h). destruct (Proper h) as [PA PB Pr _ _ _]. simpl Z.max. unfold Rdiv.
+  - intros g h _ _ _. specialize (Rate h). destruct (Proper h) as [PA PB Pr _ _ _ _ _]. simpl Z.max. unfold Rdiv.
     rewrite Rmult_0_l, Rplus_0_l. eapply Rle_trans with (rate (pub h) * IZR (2 * Z.max (positive (pub h)) (negative (pub h)))).
     + apply Rmult_le_compat_l; auto. apply IZR_le. lia.
     + rewrite mult_IZR. lra.

@@ -4,8 +4,11 @@
     whose weight is 1. Some changes are listed in public: drops of published causes, and whatever else is known before
     the rows are (known keys, narrower keys that replace a cause). They exist in both worlds, with public weights and
     offsets, and may be clipped at a score of 0. A key that is not listed can be added only where it is active, with
-    weight delta prior(k) exp (r (score - bar)), where [bar] is at least what one missed row weighs. What is public is a
-    function of the history, which holds the releases, the draws and the released counts.
+    weight delta prior(k) heavy(k) exp (r min (score - bar, support - high(k))), where support is what rows of the outcome
+    alone say and [most] is the most that one row, or user, gives it: heavy(k) exp (r (most - high(k))) is at most 1, so
+    a key of one world weighs at most delta prior(k). Keys of streams have heavy = 1 and high = bar >= most: then the
+    minimum is score - bar. Frequent keys of tables have more. What is public is a function of the history, which holds
+    the releases, the draws and the released counts.
     scored_close: any scores that move by at most D, up and down together, and keys of one world that are light.
     causes_draw_close: one replaced row, which moves the loss or does not.
     draw_alone: one replaced row where there is no monitor, (2s, delta/(1 + delta)). *)
@@ -203,7 +206,10 @@ Record public := {
   rate : R;
   may_add : bool;
   prior : pattern -> R;
+  most : Z;
   bar : Z;
+  heavy : pattern -> R;
+  high : pattern -> Z;
   listed : list change;
   base : change -> R;
   offset : change -> Z;
@@ -217,7 +223,9 @@ Record proper (pub : public) : Prop := {
   negative_nonneg : (0 <= negative pub)%Z;
   rate_nonneg : 0 <= rate pub;
   prior_nonneg : nonneg (prior pub);
-  bar_enough : (positive pub <= bar pub)%Z;
+  most_enough : (positive pub <= most pub)%Z;
+  heavy_nonneg : nonneg (heavy pub);
+  light : forall p, heavy pub p * exp (rate pub * IZR (most pub - high pub p)) <= 1;
   base_nonneg : nonneg (base pub) }.
 
 (** A draw by any scores, where any keys are active: those of rows below, those of users in Users.v. *)
@@ -238,43 +246,46 @@ Definition exists_in (alive : key -> bool) (m : move) : bool :=
 Definition weight_at (m : move) : R :=
   match m with
   | None => 1
-  | Some c => if is_listed c then base pub c else match c with add k => delta * prior pub (fst k) | _ => 0 end
+  | Some c => if is_listed c then base pub c
+              else match c with add k => delta * prior pub (fst k) * heavy pub (fst k) | _ => 0 end
   end.
 
-Definition offset_at (m : move) : Z :=
-  match m with None => 0 | Some c => if is_listed c then offset pub c else bar pub end%Z.
+(** What the weight is a power of: the score less its offset. *)
+Definition level (score support : move -> Z) (m : move) : Z :=
+  match m with
+  | None => 0
+  | Some c =>
+      if is_listed c then (if clipped pub c then Z.max (score m) 0 else score m) - offset pub c
+      else match c with add k => Z.min (score m - bar pub) (support m - high pub (fst k)) | _ => 0 end
+  end%Z.
 
-Definition value (score : move -> Z) (m : move) : Z :=
-  match m with Some c => if is_listed c && clipped pub c then Z.max (score m) 0 else score m | None => score m end.
-
-Definition weigh (score : move -> Z) (alive : key -> bool) (m : move) : R :=
-  if exists_in alive m then weight_at m * exp (rate pub * IZR (value score m - offset_at m)) else 0.
+Definition weigh (score support : move -> Z) (alive : key -> bool) (m : move) : R :=
+  if exists_in alive m then weight_at m * exp (rate pub * IZR (level score support m)) else 0.
 
 Lemma weight_at_nonneg : nonneg weight_at.
 Proof.
-  destruct ok as [_ _ _ P _ Bn]. intros [c|]; cbn; [|lra]. destruct (is_listed c); [apply Bn|].
-  destruct c; try lra. now apply Rmult_le_pos.
+  destruct ok as [_ _ _ P _ Hv _ Bn]. intros [c|]; cbn; [|lra]. destruct (is_listed c); [apply Bn|].
+  destruct c; try lra. repeat apply Rmult_le_pos; auto.
 Qed.
 
-Lemma weigh_nonneg : forall score alive, nonneg (weigh score alive).
+Lemma weigh_nonneg : forall score support alive, nonneg (weigh score support alive).
 Proof.
-  intros score alive m. unfold weigh. destruct (exists_in alive m); [|lra].
+  intros score support alive m. unfold weigh. destruct (exists_in alive m); [|lra].
   apply Rmult_le_pos; [apply weight_at_nonneg|left; apply exp_pos].
 Qed.
 
-Lemma weigh_idle : forall score alive, score None = 0%Z -> weigh score alive None = 1.
+Lemma weigh_idle : forall score support alive, weigh score support alive None = 1.
 Proof.
-  intros score alive none. unfold weigh, value. cbn [exists_in weight_at offset_at]. rewrite none.
-  change (0 - 0)%Z with 0%Z. rewrite Rmult_0_r, exp_0. lra.
+  intros score support alive. unfold weigh. cbn [exists_in weight_at level]. rewrite Rmult_0_r, exp_0. lra.
 Qed.
 
 Definition moves_of (keys : list key) : list move :=
   nodup eq_dec (None :: map (fun k => Some (add k)) keys ++ map Some (listed pub)).
 
-Lemma weigh_finite : forall score (alive : key -> bool) keys, (forall k, alive k = true -> In k keys) ->
-  forall m, ~ In m (moves_of keys) -> weigh score alive m = 0.
+Lemma weigh_finite : forall score support (alive : key -> bool) keys, (forall k, alive k = true -> In k keys) ->
+  forall m, ~ In m (moves_of keys) -> weigh score support alive m = 0.
 Proof.
-  intros score alive keys all m out. unfold weigh. destruct (exists_in alive m) eqn:here; trivial. elim out.
+  intros score support alive keys all m out. unfold weigh. destruct (exists_in alive m) eqn:here; trivial. elim out.
   apply nodup_In. destruct m as [c|]; [|now left]. right. apply in_or_app. cbn [exists_in] in here.
   apply orb_prop in here as [here|here].
   - right. apply in_map. unfold is_listed in here. now destruct (in_dec eq_dec c (listed pub)).
@@ -282,24 +293,26 @@ Proof.
     apply in_map_iff. exists k. split; trivial. now apply all.
 Qed.
 
-Lemma scored_law : forall score alive keys, score None = 0%Z -> (forall k, alive k = true -> In k keys) ->
-  is_law (drawn (weigh score alive)).
+Lemma scored_law : forall score support alive keys, (forall k, alive k = true -> In k keys) ->
+  is_law (drawn (weigh score support alive)).
 Proof.
-  intros score alive keys none all. apply drawn_law with (moves_of keys) None.
-  - apply weigh_nonneg. - apply NoDup_nodup. - now apply weigh_finite. - now apply weigh_idle.
+  intros score support alive keys all. apply drawn_law with (moves_of keys) None.
+  - apply weigh_nonneg. - apply NoDup_nodup. - now apply weigh_finite. - apply weigh_idle.
 Qed.
 
-Lemma scored_ext : forall (u v : move -> Z) (here there : key -> bool), (forall m, u m = v m) ->
-  (forall k, here k = there k) -> forall m, drawn (weigh u here) m = drawn (weigh v there) m.
+Lemma scored_ext : forall (u v p q : move -> Z) (here there : key -> bool), (forall m, u m = v m) ->
+  (forall m, p m = q m) -> (forall k, here k = there k) ->
+  forall m, drawn (weigh u p here) m = drawn (weigh v q there) m.
 Proof.
-  intros u v here there same alike. assert (each : forall m, weigh u here m = weigh v there m).
-  { intros m. unfold weigh, value. rewrite same. destruct m as [[k|b|b k]|]; cbn [exists_in]; trivial. now rewrite alike. }
+  intros u v p q here there same same' alike. assert (each : forall m, weigh u p here m = weigh v q there m).
+  { intros m. unfold weigh, level. destruct m as [[k|b|b k]|]; cbn [exists_in]; rewrite ?same, ?same', ?alike; trivial. }
   intros m. unfold drawn. now rewrite each, (sum_ext _ _ each).
 Qed.
 
-(** Keys that are active here and not there: none has more than the bar, and their priors sum to at most W. *)
-Definition fresh_within (W : R) (score : move -> Z) (here there : key -> bool) : Prop :=
-  (forall k, here k = true -> there k = false -> (score (Some (add k)) <= bar pub)%Z) /\
+(** Keys that are active here and not there: none has more support than one row, or user, gives, and their priors sum to
+    at most W. *)
+Definition fresh_within (W : R) (support : move -> Z) (here there : key -> bool) : Prop :=
+  (forall k, here k = true -> there k = false -> (support (Some (add k)) <= most pub)%Z) /\
   forall l, NoDup l -> lsum (fun k => if here k && negb (there k) then prior pub (fst k) else 0) l <= W.
 
 Definition keys_in (l : list move) : list key :=
@@ -314,15 +327,15 @@ Proof.
 Qed.
 
 (** The keys of one world weigh at most delta W together. *)
-Lemma weigh_fresh : forall W here_score there_score here there l, NoDup l ->
-  fresh_within W here_score here there ->
-  let world := weigh here_score here in
-  let other := weigh there_score there in
-  forall v w, (v = world /\ w = other \/ v = other /\ w = world) ->
-  lsum (part v w false world) l <= delta * W.
+Lemma weigh_fresh : forall W u v here_support there_support here there l, NoDup l ->
+  fresh_within W here_support here there ->
+  let world := weigh u here_support here in
+  let other := weigh v there_support there in
+  forall f g, (f = world /\ g = other \/ f = other /\ g = world) ->
+  lsum (part f g false world) l <= delta * W.
 Proof.
-  intros W here_score there_score here there l unique (few & priors) world other v w worlds.
-  pose proof ok as [PA PB Pr Pp Bar Pb].
+  intros W u v here_support there_support here there l unique (few & priors) world other f' g' worlds.
+  pose proof ok as [PA PB Pr Pp Most Hv Lt Pb].
   set (f := fun k : key => if here k && negb (there k) then prior pub (fst k) else 0).
   set (g := fun m : move => match m with Some (add k) => delta * f k | _ => 0 end).
   assert (f_nonneg : nonneg f) by (intros k; unfold f; destruct (_ && _); [apply Pp|lra]).
@@ -332,7 +345,7 @@ Proof.
   - apply lsum_le. intros m. unfold part.
     assert (w_m : 0 <= world m) by apply weigh_nonneg.
     assert (v_m : 0 <= other m) by apply weigh_nonneg.
-    destruct (common v w m) eqn:both; cbn [Bool.eqb]; [apply g_nonneg|].
+    destruct (common f' g' m) eqn:both; cbn [Bool.eqb]; [apply g_nonneg|].
     destruct (Rle_lt_dec (world m) 0) as [zero|heavy].
     { pose proof (g_nonneg m). lra. }
     assert (gone : other m = 0).
@@ -344,45 +357,49 @@ Proof.
     destruct (exists_in there m) eqn:is_there.
     { pose proof (weight_at_nonneg m) as b_m. apply Rmult_integral in gone as [none|none].
       - rewrite none in heavy. lra.
-      - pose proof (exp_pos (rate pub * IZR (value there_score m - offset_at m))). lra. }
+      - pose proof (exp_pos (rate pub * IZR (level v there_support m))). lra. }
     destruct m as [c|]; cbn [exists_in] in is_here, is_there; [|discriminate].
     apply orb_false_elim in is_there as [unknown is_there]. rewrite unknown in is_here. cbn [orb] in is_here.
     destruct c as [k|b|b k]; try discriminate.
     apply andb_prop in is_here as [allowed alive]. rewrite allowed in is_there. cbn in is_there.
     specialize (few k alive is_there).
-    unfold weight_at, offset_at, value, g, f. rewrite unknown, alive, is_there. cbn [andb negb].
-    rewrite <- (Rmult_1_r (delta * prior pub (fst k))) at 2.
-    apply Rmult_le_compat_l; [now apply Rmult_le_pos|]. rewrite <- exp_0. apply exp_le.
-    assert (IZR (here_score (Some (add k)) - bar pub) <= 0) by (apply (IZR_le _ 0); lia). nra.
+    unfold weight_at, level, g, f. rewrite unknown, alive, is_there. cbn [andb negb].
+    rewrite Rmult_assoc. rewrite <- (Rmult_1_r (delta * prior pub (fst k))) at 2.
+    apply Rmult_le_compat_l; [now apply Rmult_le_pos|].
+    eapply Rle_trans; [|apply (Lt (fst k))]. apply Rmult_le_compat_l; [apply Hv|].
+    apply exp_le, Rmult_le_compat_l; trivial. apply IZR_le. lia.
   - apply Rle_trans with (delta * lsum f (keys_in l)).
     + clear unique. right. induction l as [|[[k|b|b k]|] l IH]; cbn; try rewrite IH; unfold keys_in; cbn; lra.
     + apply Rmult_le_compat_l; trivial. now apply priors, keys_in_NoDup.
 Qed.
 
-(** Clipping moves a value by no more, and in no other direction. *)
-Lemma values_move : forall D (u v : move -> Z), u None = 0%Z -> v None = 0%Z ->
-  (forall m n, u m + v n <= D + v m + u n)%Z ->
-  forall m n, (value u m + value v n <= D + value v m + value u n)%Z.
+(** Two scores, each of which rises or falls here and there: up and down together by at most D. *)
+Definition moves_within (D : Z) (u v p q : move -> Z) : Prop := forall m n,
+  (u m + v n <= D + v m + u n /\ u m + q n <= D + v m + p n /\ p m + v n <= D + q m + u n /\ p m + q n <= D + q m + p n)%Z.
+
+(** Clipping, and the smaller of two, move by no more, and in no other direction. *)
+Lemma levels_move : forall D (u v p q : move -> Z), u None = 0%Z -> v None = 0%Z -> moves_within D u v p q ->
+  forall m n, (level u p m + level v q n <= D + level v q m + level u p n)%Z.
 Proof.
-  intros D u v none_u none_v moved m n.
+  intros D u v p q none_u none_v moved m n.
   pose proof (moved m n). pose proof (moved m None). pose proof (moved None n). pose proof (moved None None).
-  unfold value.
-  destruct m as [c|], n as [c'|]; try destruct (is_listed c && clipped pub c);
-    try destruct (is_listed c' && clipped pub c'); lia.
+  unfold level.
+  destruct m as [c|], n as [c'|]; try destruct (is_listed c); try destruct (is_listed c'); try destruct (clipped pub c);
+    try destruct (clipped pub c'); try destruct c; try destruct c'; lia.
 Qed.
 
 (** Scores that move by at most D, up and down together, and keys of one world that are light. *)
-Theorem scored_close : forall D W (u v : move -> Z) (here there : key -> bool) keys,
+Theorem scored_close : forall D W (u v p q : move -> Z) (here there : key -> bool) keys,
   u None = 0%Z -> v None = 0%Z ->
   (forall k, here k = true \/ there k = true -> In k keys) ->
-  (forall m n, u m + v n <= D + v m + u n)%Z ->
-  fresh_within W u here there -> fresh_within W v there here ->
-  close (rate pub * IZR D) (delta * W / (1 + delta * W)) (drawn (weigh u here)) (drawn (weigh v there)).
+  moves_within D u v p q ->
+  fresh_within W p here there -> fresh_within W q there here ->
+  close (rate pub * IZR D) (delta * W / (1 + delta * W)) (drawn (weigh u p here)) (drawn (weigh v q there)).
 Proof.
-  intros D W u v here there keys none_u none_v all moved fresh_u fresh_v.
+  intros D W u v p q here there keys none_u none_v all moved fresh_u fresh_v.
   assert (all_u : forall k, here k = true -> In k keys) by (intros; apply all; tauto).
   assert (all_v : forall k, there k = true -> In k keys) by (intros; apply all; tauto).
-  apply draws_close with (moves_of keys) None; try apply weigh_nonneg; try (apply weigh_idle; assumption).
+  apply draws_close with (moves_of keys) None; try apply weigh_nonneg; try apply weigh_idle.
   - apply NoDup_nodup.
   - intros m no. split; now apply weigh_finite with keys.
   - (* of two moves, one rises and the other falls *)
@@ -390,24 +407,22 @@ Proof.
     destruct (exists_in here m); [|lra]. destruct (exists_in there m); [|lra].
     destruct (exists_in here n); [|lra]. destruct (exists_in there n); [|lra].
     intros _ _ _ _.
-    pose proof (values_move D u v none_u none_v moved m n) as step.
-    apply IZR_le in step. rewrite !plus_IZR in step. rewrite !minus_IZR.
+    pose proof (levels_move D u v p q none_u none_v moved m n) as step.
+    apply IZR_le in step. rewrite !plus_IZR in step.
     set (r := rate pub) in *.
-    set (a := IZR (value u m)) in *. set (a' := IZR (value v m)) in *.
-    set (b := IZR (value u n)) in *. set (b' := IZR (value v n)) in *.
-    set (om := IZR (offset_at m)). set (on := IZR (offset_at n)).
-    replace (weight_at m * exp (r * (a - om)) * (weight_at n * exp (r * (b' - on))))
-      with (weight_at m * weight_at n * exp (r * (a + b' - om - on)))
-      by (replace (r * (a + b' - om - on)) with (r * (a - om) + r * (b' - on)) by ring; rewrite exp_plus; ring).
-    replace (exp (r * IZR D) * (weight_at m * exp (r * (a' - om)) * (weight_at n * exp (r * (b - on)))))
-      with (weight_at m * weight_at n * exp (r * (IZR D + a' + b - om - on)))
-      by (replace (r * (IZR D + a' + b - om - on)) with (r * IZR D + r * (a' - om) + r * (b - on)) by ring;
-          rewrite !exp_plus; ring).
+    set (a := IZR (level u p m)) in *. set (a' := IZR (level v q m)) in *.
+    set (b := IZR (level u p n)) in *. set (b' := IZR (level v q n)) in *.
+    replace (weight_at m * exp (r * a) * (weight_at n * exp (r * b')))
+      with (weight_at m * weight_at n * exp (r * (a + b')))
+      by (rewrite Rmult_plus_distr_l, exp_plus; ring).
+    replace (exp (r * IZR D) * (weight_at m * exp (r * a') * (weight_at n * exp (r * b))))
+      with (weight_at m * weight_at n * exp (r * (IZR D + a' + b)))
+      by (rewrite !Rmult_plus_distr_l, !exp_plus; ring).
     apply Rmult_le_compat_l; [apply Rmult_le_pos; apply weight_at_nonneg|].
     apply exp_le, Rmult_le_compat_l; [apply ok|lra].
-  - apply weigh_fresh with (there_score := v) (there := there) (here_score := u) (here := here);
+  - apply weigh_fresh with (v := v) (there_support := q) (there := there) (u := u) (here_support := p) (here := here);
       [apply NoDup_nodup|assumption|now left].
-  - apply weigh_fresh with (there_score := u) (there := here) (here_score := v) (here := there);
+  - apply weigh_fresh with (v := u) (there_support := p) (there := here) (u := v) (here_support := q) (here := there);
       [apply NoDup_nodup|assumption|now right].
 Qed.
 
@@ -439,7 +454,7 @@ Definition within_prior (pub : public) (one : row) : Prop :=
 Lemma prior_of_row : forall pub one l, proper pub -> NoDup l -> lists_a_set one -> within_prior pub one ->
   lsum (fun k => if makes_active (published pub) one k then prior pub (fst k) else 0) l <= 1.
 Proof.
-  intros pub one l [_ _ _ Pp _ _] unique set below.
+  intros pub one l [_ _ _ Pp _ _ _ _] unique set below.
   set (g := fun k => if makes_active (published pub) one k then prior pub (fst k) else 0).
   assert (g_nonneg : nonneg g) by (intros k; unfold g; destruct (makes_active _ _ k); [apply Pp|lra]).
   destruct one as [|patterns [z|]]; cbn in below, set.
@@ -470,10 +485,11 @@ Let r := rate pub.
 Variables al be : Z.
 Hypothesis costs_nonneg : (0 <= al)%Z /\ (0 <= be)%Z.
 Notation score := (score A B al be lowers (published pub)).
+Notation supports := (supports A B al be lowers (published pub)).
 Notation loss x := (loss (effect_of A B al be (published pub) x)).
 Notation shift := (shift A B al be lowers (published pub)).
 
-Definition weight (rows : list row) : move -> R := weigh pub (score rows) (active (published pub) rows).
+Definition weight (rows : list row) : move -> R := weigh pub (score rows) (supports rows) (active (published pub) rows).
 
 Definition draw (rows : list row) : move -> R := drawn (weight rows).
 
@@ -482,21 +498,21 @@ Proof. induction rows as [|[] rows same]; trivial. Qed.
 
 Lemma draw_law : forall rows, is_law (draw rows).
 Proof.
-  intros rows. apply scored_law with (named rows); [exact ok|apply score_of_idle|]. intros k. apply active_named.
+  intros rows. apply scored_law with (named rows); [exact ok|]. intros k. apply active_named.
 Qed.
 
 Lemma weights_ok : (0 <= A /\ 0 <= B /\ 0 <= al /\ 0 <= be)%Z.
-Proof. destruct ok as [PA PB _ _ _ _]. unfold A, B. tauto. Qed.
+Proof. destruct ok as [PA PB _ _ _ _ _ _]. unfold A, B. tauto. Qed.
 
 Lemma row_fresh : forall before after x y, Forall lists_a_set (before ++ x :: after) -> within_prior pub x ->
-  fresh_within pub 1 (score (before ++ x :: after))
+  fresh_within pub 1 (supports (before ++ x :: after))
     (active (published pub) (before ++ x :: after)) (active (published pub) (before ++ y :: after)).
 Proof.
   intros before after x y sets below.
   pose proof (key_of_one_world A B al be lowers (published pub) weights_ok before after x y) as one.
   split.
-  - intros k here there. destruct (one k sets here there) as [_ few].
-    apply Z.le_trans with A; [exact few|apply (bar_enough _ ok)].
+  - intros k here there. destruct (one k sets here there) as [_ [_ few]].
+    apply Z.le_trans with A; [exact few|apply (most_enough _ ok)].
   - intros l unique. assert (set_x : lists_a_set x) by (apply Forall_app in sets as [_ sets]; now inversion sets).
     eapply Rle_trans; [|apply (prior_of_row pub x l ok unique set_x below)]. apply lsum_le. intros k.
     pose proof (prior_nonneg _ ok (fst k)).
@@ -519,15 +535,23 @@ Proof.
   assert (set_x : lists_a_set x) by (apply Forall_app in sets_x as [_ s]; now inversion s).
   assert (set_y : lists_a_set y) by (apply Forall_app in sets_y as [_ s]; now inversion s).
   pose proof (scored_close pub ok (swing x y) 1 (score (before ++ x :: after)) (score (before ++ y :: after))
-    (active (published pub) (before ++ x :: after)) (active (published pub) (before ++ y :: after))
+    (supports (before ++ x :: after)) (supports (before ++ y :: after)) (active (published pub) (before ++ x :: after)) (active (published pub) (before ++ y :: after))
     (named (before ++ x :: after) ++ named (before ++ y :: after))) as Close.
   rewrite Rmult_1_r in Close. apply Close; try apply score_of_idle; try (apply row_fresh; assumption).
   - intros k [alive|alive]; apply active_named in alive; apply in_or_app; auto.
-  - intros m n. pose proof (row_effects A B al be lowers (published pub) weights_ok x y n m set_x set_y) as Eff.
-    cbv zeta in Eff.
+  - intros m n.
+    assert (forall alone alone', (shift_said A B al be lowers (published pub) alone x y n
+      - shift_said A B al be lowers (published pub) alone' x y m <= swing x y)%Z) as Eff.
+    { intros alone alone'. unfold swing.
+      pose proof (support_effects A B al be lowers (published pub) weights_ok x y n m alone alone' set_x set_y).
+      cbv zeta in *. destruct (Z.eq_dec _ _); lia. }
+    pose proof (Eff true true). pose proof (Eff true false). pose proof (Eff false true). pose proof (Eff false false).
+    unfold shift_said, said in *.
     pose proof (score_change A B al be lowers (published pub) before after x y m) as Cm.
     pose proof (score_change A B al be lowers (published pub) before after x y n) as Cn.
-    unfold swing. destruct (Z.eq_dec _ _); lia.
+    pose proof (supports_change A B al be lowers (published pub) before after x y m) as Sm.
+    pose proof (supports_change A B al be lowers (published pub) before after x y n) as Sn.
+    unfold Effect.shift, shift_said, said in *. lia.
 Qed.
 
 End Epoch.
@@ -535,10 +559,14 @@ End Epoch.
 (** The draw does not read the monitor's costs. *)
 Lemma draw_costs pub al be al' be' rows m : draw pub al be rows m = draw pub al' be' rows m.
 Proof.
-  apply scored_ext; trivial. intros n. induction rows as [|one rows IH]; trivial.
-  unfold score in *. cbn [fold_right]. rewrite IH. f_equal.
-  destruct one as [|patterns label], n as [[k|b|b k]|]; trivial; cbn [moved effect_of];
-    destruct (matching (published pub) patterns) as [|b' [|]]; destruct label; reflexivity.
+  assert (forall one n, moved (positive pub) (negative pub) al be lowers (published pub) one n
+    = moved (positive pub) (negative pub) al' be' lowers (published pub) one n) as each.
+  { intros [|patterns label] [[k|b|b k]|]; trivial; cbn [moved effect_of];
+      destruct (matching (published pub) patterns) as [|b' [|]]; destruct label; reflexivity. }
+  apply scored_ext; trivial; intros n; induction rows as [|one rows IH]; trivial.
+  - unfold score in *. cbn [fold_right]. now rewrite IH, each.
+  - unfold supports in *. cbn [fold_right]. rewrite IH. f_equal. unfold support.
+    destruct one as [|patterns [y|]], n as [[k|b|b k]|]; trivial.
 Qed.
 
 Lemma no_loss A B (P : list key) (x : row) : loss (effect_of A B 0 0 P x) = 0%Z.

@@ -3,13 +3,15 @@
     How it corresponds. A row lists patterns and has a label: None where it is normal, Some y where it has the outcome
     y; without outcomes there is one. The published rule is an or of keys, each a pattern and an outcome. Numbers are
     in whole units: a missed row adds [al] to the loss that the monitor watches and a false alarm [be]; a row of an
-    outcome weighs [A] in the draw and a normal one [B]. They are public and need not be related; in the code of
-    today al = A and be = B. [effect_of] is what the code computes, one definition, from which proofs/tables are
-    computed too; [moved] says what it adds to the score of a move: add a key, drop a published one, or replace one by a
+    outcome weighs [A] in the draw and a normal one [B]. They are public and need not be related: the monitor's costs
+    are fixed before the epoch, the weights when it ends. [effect_of] is what the code computes, one definition, from
+    which proofs/tables are computed too; [moved] says what it adds to the score of a move: add a key, drop a published one, or replace one by a
     narrower key. [lowers] says which keys an unmatched normal row lowers: its own, or all that share their hashes.
+    [support] is what rows of the outcome alone say on a key, which the weight of a frequent key reads too.
     row_effects: if the loss does not move, scores move by 2 max(A, B) at most, up and down together; if it does, then
-    by max(al, be) at most, and scores by A + B.
-    key_of_one_world: a key that one row alone makes active scores at most A.
+    by max(al, be) at most, and scores by A + B. support_effects: the same where one or both of the two scores that move
+    is a support.
+    key_of_one_world: a key that one row alone makes active scores at most A, and has a support of at most A.
     *_is_loss_difference: with one outcome, and al = A, be = B, scores are what a move would have saved. *)
 
 From Coq Require Import ZArith List Bool Lia.
@@ -87,6 +89,12 @@ Definition moved (r : row) (m : move) : Z :=
       end
   end.
 
+(** What it adds to the support of a key: only rows of an outcome speak. *)
+Definition support (r : row) (m : move) : Z :=
+  match r, m with example _ (Some _), Some (add _) => moved r m | _, _ => 0 end.
+
+Definition said (alone : bool) (r : row) (m : move) : Z := if alone then support r m else moved r m.
+
 (** An unmatched row of the key's outcome that lists its pattern makes it active. *)
 Definition makes_active (r : row) (k : key) : bool :=
   match r with
@@ -104,6 +112,8 @@ Definition lists_a_set (r : row) : Prop :=
 
 Definition score (rows : list row) (m : move) : Z := fold_right (fun r total => moved r m + total) 0 rows.
 
+Definition supports (rows : list row) (m : move) : Z := fold_right (fun r total => support r m + total) 0 rows.
+
 Definition active (rows : list row) (k : key) : bool := existsb (fun r => makes_active r k) rows.
 
 Hypothesis weights : 0 <= A /\ 0 <= B /\ 0 <= al /\ 0 <= be.
@@ -114,6 +124,13 @@ Definition is_add (m : move) : bool := match m with Some (add _) => true | _ => 
 Definition within (r : row) (n low high low' high' : Z) : Prop :=
   loss (effect_of r) = n /\
   forall m, if is_add m then low <= moved r m <= high else low' <= moved r m <= high'.
+
+Lemma support_within : forall r n low high low' high', within r n low high low' high' -> low <= 0 <= high -> low' <= 0 <= high' ->
+  forall alone m, if is_add m then low <= said alone r m <= high else low' <= said alone r m <= high'.
+Proof.
+  intros r n low high low' high' [_ inside] zero zero' alone m. specialize (inside m).
+  destruct alone; [|exact inside]. unfold said, support. destruct r as [|patterns [y|]], m as [[k|b|b k]|]; cbn [is_add] in *; trivial; lia.
+Qed.
 
 Definition kind (r : row) : Prop :=
   within r al 0 A 0 0 \/ within r 0 (- B) 0 0 0 \/ within r 0 0 0 (- A) 0 \/ within r be 0 0 0 B.
@@ -151,6 +168,22 @@ Qed.
 (** What the replacement of row x by row y does to the score of a move. *)
 Definition shift (x y : row) (m : move) : Z := moved y m - moved x m.
 
+Definition shift_said (alone : bool) (x y : row) (m : move) : Z := said alone y m - said alone x m.
+
+Theorem support_effects : forall x y m n alone alone', lists_a_set x -> lists_a_set y ->
+  let sigma := loss (effect_of y) - loss (effect_of x) in
+  (sigma = 0 -> shift_said alone x y m - shift_said alone' x y n <= 2 * Z.max A B) /\
+  (sigma <> 0 -> shift_said alone x y m - shift_said alone' x y n <= A + B).
+Proof.
+  intros x y m n alone alone' set_x set_y sigma. unfold sigma, shift_said.
+  destruct (row_kind x set_x) as [inx|[inx|[inx|inx]]]; destruct (row_kind y set_y) as [iny|[iny|[iny|iny]]];
+  pose proof (support_within _ _ _ _ _ _ inx ltac:(lia) ltac:(lia)) as ix;
+  pose proof (support_within _ _ _ _ _ _ iny ltac:(lia) ltac:(lia)) as iy;
+  destruct inx as [lx _], iny as [ly _];
+  rewrite lx, ly; pose proof (ix alone m); pose proof (iy alone m); pose proof (ix alone' n); pose proof (iy alone' n);
+  destruct (is_add m), (is_add n); lia.
+Qed.
+
 (** [shift m] is at most the largest rise and [- shift n] at most the largest fall; to change nothing has shift 0, so
     this is a bound on rise + fall. *)
 Theorem row_effects : forall x y m n, lists_a_set x -> lists_a_set y ->
@@ -159,11 +192,9 @@ Theorem row_effects : forall x y m n, lists_a_set x -> lists_a_set y ->
   (sigma = 0 -> shift x y m - shift x y n <= 2 * Z.max A B) /\
   (sigma <> 0 -> shift x y m - shift x y n <= A + B).
 Proof.
-  intros x y m n set_x set_y sigma. unfold sigma, shift.
-  destruct (row_kind x set_x) as [(lx & ix)|[(lx & ix)|[(lx & ix)|(lx & ix)]]];
-  destruct (row_kind y set_y) as [(ly & iy)|[(ly & iy)|[(ly & iy)|(ly & iy)]]];
-  rewrite lx, ly; pose proof (ix m); pose proof (iy m); pose proof (ix n); pose proof (iy n);
-  destruct (is_add m), (is_add n); lia.
+  intros x y m n set_x set_y sigma. split; [|exact (support_effects x y m n false false set_x set_y)]. unfold sigma.
+  destruct (row_kind x set_x) as [(-> & _)|[(-> & _)|[(-> & _)|(-> & _)]]];
+  destruct (row_kind y set_y) as [(-> & _)|[(-> & _)|[(-> & _)|(-> & _)]]]; lia.
 Qed.
 
 (** The largest rise and fall over any list of moves, as the text has them. *)
@@ -197,8 +228,25 @@ Proof.
   - destruct (matching patterns); destruct (lowers patterns k); cbn [for_keys]; lia.
 Qed.
 
+Lemma support_effect : forall r k, lists_a_set r -> support r (Some (add k)) <= (if makes_active r k then A else 0).
+Proof.
+  intros [|patterns [y|]] k set; cbn [support]; [cbn; lia|now apply add_effect|cbn; lia].
+Qed.
+
 Lemma score_app : forall u v m, score (u ++ v) m = score u m + score v m.
 Proof. intros u v m. unfold score. induction u; cbn; lia. Qed.
+
+Lemma supports_app : forall u v m, supports (u ++ v) m = supports u m + supports v m.
+Proof. intros u v m. unfold supports. induction u; cbn; lia. Qed.
+
+Lemma supports_of_inactive : forall rows k, Forall lists_a_set rows ->
+  active rows k = false -> supports rows (Some (add k)) <= 0.
+Proof.
+  intros rows k sets. unfold active, supports.
+  induction sets as [|r rows set _ below]; cbn [existsb fold_right]; [lia|]. intros none.
+  apply orb_false_elim in none as [none_here none_there].
+  pose proof (support_effect r k set) as here. rewrite none_here in here. specialize (below none_there). lia.
+Qed.
 
 Lemma score_of_inactive : forall rows k, Forall lists_a_set rows ->
   active rows k = false -> score rows (Some (add k)) <= 0.
@@ -214,23 +262,44 @@ Qed.
 Theorem key_of_one_world : forall before after x y k,
   Forall lists_a_set (before ++ x :: after) ->
   active (before ++ x :: after) k = true -> active (before ++ y :: after) k = false ->
-  makes_active x k = true /\ score (before ++ x :: after) (Some (add k)) <= A.
+  makes_active x k = true /\ score (before ++ x :: after) (Some (add k)) <= A /\
+  supports (before ++ x :: after) (Some (add k)) <= A.
 Proof.
   intros before after x y k sets here there.
   unfold active in here, there. rewrite existsb_app in here, there. cbn [existsb] in here, there.
   apply orb_false_elim in there as [no_before there]. apply orb_false_elim in there as [_ no_after].
   rewrite no_before, no_after, orb_false_r in here. cbn in here.
   apply Forall_app in sets as [set_before sets]. inversion_clear sets as [|? ? set_x set_after].
-  split; [trivial|]. rewrite score_app. unfold score at 2; cbn [fold_right]; fold (score after (Some (add k))).
+  split; [trivial|]. rewrite score_app, supports_app. unfold score at 2, supports at 2; cbn [fold_right].
+  fold (score after (Some (add k))) (supports after (Some (add k))).
   pose proof (score_of_inactive before k set_before no_before).
   pose proof (score_of_inactive after k set_after no_after).
-  pose proof (add_effect x k set_x). rewrite here in *. lia.
+  pose proof (supports_of_inactive before k set_before no_before).
+  pose proof (supports_of_inactive after k set_after no_after).
+  pose proof (add_effect x k set_x). pose proof (support_effect x k set_x). rewrite here in *. lia.
 Qed.
 
 (** Only the difference of the replaced row is left of the scores. *)
 Lemma score_change : forall before after x y m,
   score (before ++ y :: after) m - score (before ++ x :: after) m = shift x y m.
 Proof. intros. rewrite !score_app. unfold shift, score; cbn [fold_right]. lia. Qed.
+
+Lemma supports_change : forall before after x y m,
+  supports (before ++ y :: after) m - supports (before ++ x :: after) m = shift_said true x y m.
+Proof. intros. rewrite !supports_app. unfold shift_said, said, supports; cbn [fold_right]. lia. Qed.
+
+(** The code sums, for each narrower key, the rows that list it: what dropping the cause gains, less what these say. *)
+Definition listing (k : key) (r : row) : bool :=
+  match r with example patterns _ => if in_dec eq_dec (fst k) patterns then true else false | null => false end.
+
+Theorem replace_score : forall rows b k,
+  score rows (Some (replace b k)) = score rows (Some (drop b)) - score (filter (listing k) rows) (Some (drop b)).
+Proof.
+  intros rows b k. unfold score. induction rows as [|r rows same]; [reflexivity|]. cbn [fold_right filter]. rewrite same.
+  destruct r as [|patterns label]; cbn [listing]; [cbn; lia|].
+  destruct (in_dec eq_dec (fst k) patterns) eqn:listed; cbn [fold_right moved]; rewrite ?listed;
+    destruct (matching patterns) as [|b' [|]]; try destruct (eq_dec b b'); lia.
+Qed.
 
 End Published.
 End Rows.

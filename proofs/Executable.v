@@ -197,17 +197,61 @@ Definition exponential (a : K) (candidates : list (K * Z)) : list K :=
 
 (** * Theorem 15: the draw of the causes learner
 
-   In units: nothing, then the published causes by what dropping each would have gained, then the
-   active keys by their prior and what adding each would have gained. *)
+   In units. A move is listed in public, with its weight, its score and an offset, and may be clipped at a score of 0;
+   or it adds an unknown key, which has a weight, the score [gain] less the bar, and what rows of its outcome alone say,
+   [support], less what that has to exceed. Nothing weighs 1. *)
 
-Definition causes_candidates (delta : K) (units penalty : Z) (drops : list Z) (adds : list (K * Z))
-  : list (K * Z) :=
-  (1, 0%Z) :: map (fun d => (1, (d - penalty * units)%Z)) drops
-  ++ map (fun pg => (delta * fst pg, (snd pg - units)%Z)) adds.
+Inductive candidate :=
+  | plain_move (weight : K) (gain offset : Z)
+  | known_key (weight : K) (gain offset : Z)
+  | unknown_key (weight : K) (gain bar support high : Z).
 
-Definition causes_draw (a delta : K) (units penalty : Z) (drops : list Z) (adds : list (K * Z))
-  : list K :=
-  exponential a (causes_candidates delta units penalty drops adds).
+Definition weighed (c : candidate) : K * Z :=
+  match c with
+  | plain_move w gain offset => (w, gain - offset)
+  | known_key w gain offset => (w, Z.max gain 0 - offset)
+  | unknown_key w gain bar support high => (w, Z.min (gain - bar) (support - high))
+  end%Z.
+
+(** What rows say, by how many are negative and how many positive. *)
+Definition counted (positive negative : Z) (rows : Z * Z) : Z := (positive * snd rows - negative * fst rows)%Z.
+
+Definition causes_draw (a : K) (candidates : list candidate) : list K :=
+  exponential a ((1, 0%Z) :: map weighed candidates).
+
+(** * Theorem 16: released counts, and values that stand out
+
+   The probability of an outcome: of the released numbers, and, value by value in order, of whether it is released. A
+   value without a vote is not. *)
+
+Fixpoint counts_mass (a : K) (counts released : list Z) : K :=
+  match counts, released with
+  | [], [] => 1
+  | n :: counts, z :: released => laplace_mass a (z - n)%Z * counts_mass a counts released
+  | _, _ => 0
+  end.
+
+Fixpoint values_mass (a : K) (t : Z) (votes : list Z) (answers : list bool) : K :=
+  match votes, answers with
+  | [], [] => 1
+  | n :: votes, yes :: answers =>
+      let p := if (n <=? 0)%Z then 0 else laplace_tail a (t - n)%Z in
+      (if yes then p else 1 - p) * values_mass a t votes answers
+  | _, _ => 0
+  end.
+
+Fixpoint each_of {A} (choices : list (list A)) : list (list A) :=
+  match choices with
+  | [] => [[]]
+  | some :: rest => flat_map (fun x => map (cons x) (each_of rest)) some
+  end.
+
+Definition released_counts (a : K) (width : nat) (counts : list Z) : law (list Z) :=
+  map (fun zs => (zs, counts_mass a counts zs))
+    (each_of (map (fun n => map (fun k => n + fst k)%Z (laplace width a)) counts)).
+
+Definition released_values (a : K) (t : Z) (votes : list Z) : law (list bool) :=
+  map (fun answers => (answers, values_mass a t votes answers)) (each_of (map (fun _ => [true; false]) votes)).
 
 (** * Theorem 7: the one gate
 

@@ -200,15 +200,19 @@ Proof.
   apply IZR_le in Le. unfold h, Rdiv. apply Rmult_le_compat_r; auto. left. now apply Rinv_0_lt_compat.
 Qed.
 
-Lemma answer_one : answer 1 true = d.
+Lemma answer_tail n : (0 < n)%Z -> lmap (fun z => (t <=? z)%Z) (around (laplace s) n) true = tail (laplace s) (t - n).
 Proof.
-  destruct (at_bool _ true (answer_law 1)) as [-> _]. unfold answer. cbn [Z.leb]. change (1 <=? 0)%Z with false. cbv iota.
-  pose proof (laplace_law s s_pos) as L. destruct (around_law _ 1 L) as (P & S & _). rewrite prob_lmap; auto.
-  unfold d, tail, prob. destruct L as (PL & _ & _).
-  destruct (sum_shift (on (fun k => (t - 1 <=? k)%Z) (laplace s)) (-1)) as [_ ->]; [now apply on_nonneg|].
-  apply sum_ext. intros z. unfold on, around. replace (z + -1)%Z with (z - 1)%Z by lia.
-  destruct (Z.leb_spec t z), (Z.leb_spec (t - 1) (z - 1)); try lia; reflexivity.
+  intros N. pose proof (answer_law n) as La. unfold answer in La. destruct (Z.leb_spec n 0) as [No|_]; [lia|].
+  destruct (at_bool _ true La) as [-> _].
+  pose proof (laplace_law s s_pos) as L. destruct (around_law _ n L) as (P & S & _). rewrite prob_lmap; auto.
+  unfold tail, prob. destruct L as (PL & _ & _).
+  destruct (sum_shift (on (fun k => (t - n <=? k)%Z) (laplace s)) (- n)) as [_ ->]; [now apply on_nonneg|].
+  apply sum_ext. intros z. unfold on, around. replace (z + - n)%Z with (z - n)%Z by lia.
+  destruct (Z.leb_spec t z), (Z.leb_spec (t - n) (z - n)); try lia; reflexivity.
 Qed.
+
+Lemma answer_one : answer 1 true = d.
+Proof. exact (answer_tail 1 ltac:(lia)). Qed.
 
 Lemma d_range : 0 <= d <= 1.
 Proof. apply tail_bounds, laplace_law, s_pos. Qed.

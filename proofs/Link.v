@@ -194,106 +194,123 @@ Section Link.
 Context {pattern outcome : Type} `{EqDec pattern} `{EqDec outcome}.
 Variables (lowers : list pattern -> key pattern outcome -> bool) (delta : R).
 Variable pub : public pattern outcome.
-Variable active_keys : list (key pattern outcome).
-Variables whole penalty margin : Z.
+(** Every change that may be drawn, each once, in any order: the code has drops, active keys, known ones and replaces. *)
+Variable changes : list (change pattern outcome).
 Hypothesis delta_nonneg : 0 <= delta.
 Hypothesis ok : proper pub.
-Hypothesis unique_keys : NoDup active_keys.
-Hypothesis unique_causes : NoDup (published pub).
-(** As in the code of today: drops are all that is listed, with one penalty in whole weights; the active keys, none
-    where the limit is reached. A whole weight is that of a positive row, or the most that a user has. *)
-Hypothesis only_drops : listed pub = map drop (published pub).
-Hypothesis drops_are : forall b, base pub (drop b) = 1 /\ offset pub (drop b) = (penalty * whole)%Z /\
-  clipped pub (drop b) = false.
-Hypothesis bar_is : bar pub = (whole + margin)%Z.
+Hypothesis unique : NoDup changes.
 
 Section Scored.
-Variable score : move pattern outcome -> Z.
+Variables score support : move pattern outcome -> Z.
 Variable alive : key pattern outcome -> bool.
-Hypothesis idle : score None = 0%Z.
-Hypothesis keys_are : forall k, In k active_keys <-> may_add pub && alive k = true.
+Hypothesis complete : forall c, In c changes <-> exists_in pub alive (Some c) = true.
+
+(** What the code puts into its table. *)
+Definition candidate_of (c : change pattern outcome) : Executable.candidate real :=
+  if is_listed pub c
+  then (if clipped pub c then Executable.known_key real else Executable.plain_move real) (base pub c) (score (Some c)) (offset pub c)
+  else match c with
+       | add k => Executable.unknown_key real (delta * prior pub (fst k) * heavy pub (fst k))
+                    (score (Some c)) (bar pub) (support (Some c)) (high pub (fst k))
+       | _ => Executable.plain_move real 0 0 0
+       end.
 
 Theorem scored_is_executable :
-  map (drawn (weigh delta pub score alive))
-    (None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys)
-  = Executable.causes_draw real (exp (- rate pub)) delta whole penalty
-      (map (fun b => score (Some (drop b))) (published pub))
-      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
+  map (drawn (weigh delta pub score support alive)) (None :: map Some changes)
+  = Executable.causes_draw real (exp (- rate pub)) (map candidate_of changes).
 Proof.
-  set (moves := None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys).
-  assert (forall b, is_listed pub (drop b) = if in_dec eq_dec b (published pub) then true else false) as Drops.
-  { intros b. unfold is_listed. destruct (in_dec eq_dec (drop b) (listed pub)) as [I|I]; rewrite only_drops in I.
-    - apply in_map_iff in I as (b' & E & I). injection E as ->. destruct (in_dec eq_dec b (published pub)); tauto.
-    - destruct (in_dec eq_dec b (published pub)) as [J|]; trivial. elim I. now apply in_map. }
-  assert (forall c, (forall b, c <> drop b) -> is_listed pub c = false) as Others.
-  { intros c No. unfold is_listed. destruct (in_dec eq_dec c (listed pub)) as [I|I]; trivial. rewrite only_drops in I.
-    apply in_map_iff in I as (b & E & _). now elim (No b). }
-  set (candidate := fun m => (weight_at delta pub m, (value pub score m - offset_at pub m)%Z)).
-  assert (Executable.causes_candidates real delta whole penalty
-      (map (fun b => score (Some (drop b))) (published pub))
-      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys)
-    = map candidate moves) as Same.
-  { unfold Executable.causes_candidates, moves. simpl map. unfold candidate at 1. f_equal.
-    - unfold value. rewrite idle. reflexivity.
-    - rewrite map_app, !map_map. f_equal; apply map_ext_in.
-      + intros b I. unfold candidate, weight_at, offset_at, value. rewrite Drops.
-        destruct (drops_are b) as (-> & -> & ->). destruct (in_dec eq_dec b (published pub)); [reflexivity|tauto].
-      + intros k _. unfold candidate, weight_at, offset_at, value. rewrite Others, bar_is by discriminate. simpl. f_equal. lia. }
-  assert (forall m, In m moves -> weigh delta pub score alive m
-    = fst (candidate m) * exp (rate pub * IZR (snd (candidate m)))) as Weight.
-  { intros m I. unfold weigh, candidate. cbn [fst snd].
-    replace (exists_in pub _ m) with true; [reflexivity|]. symmetry.
-    destruct I as [<-|I]; [reflexivity|].
-    apply in_app_or in I as [I|I]; apply in_map_iff in I as (k & <- & I); cbn [exists_in].
-    - rewrite Drops. destruct (in_dec eq_dec k (published pub)); tauto.
-    - rewrite Others by discriminate. cbn. now apply keys_are. }
+  set (moves := None :: map Some changes). set (w := weigh delta pub score support alive).
+  set (entry := fun m : move pattern outcome => match m with None => (1, 0%Z) | Some c => Executable.weighed real (candidate_of c) end).
+  assert (forall m, In m moves -> w m = fst (entry m) * exp (rate pub * IZR (snd (entry m)))) as Weight.
+  { intros [c|] I; unfold w, weigh, entry; [|cbn; now rewrite Rmult_0_r, exp_0].
+    assert (exists_in pub alive (Some c) = true) as ->.
+    { apply complete. destruct I as [I|I]; [discriminate|]. apply in_map_iff in I as (d & E & I). now injection E as <-. }
+    unfold candidate_of, weight_at, level. destruct (is_listed pub c); [now destruct (clipped pub c)|].
+    destruct c; reflexivity. }
   assert (NoDup moves) as Unique.
-  { constructor.
-    - intros I. apply in_app_or in I as [I|I]; apply in_map_iff in I as (k & E & _); discriminate.
-    - assert (NoDup (map (fun b => Some (@drop pattern outcome b)) (published pub))) as Nd
-        by (apply FinFun.Injective_map_NoDup; auto; intros a b E; congruence).
-      assert (NoDup (map (fun k => Some (@add pattern outcome k)) active_keys)) as Na
-        by (apply FinFun.Injective_map_NoDup; auto; intros a b E; congruence).
-      revert Nd. generalize (published pub). induction l as [|b l IH]; simpl; auto.
-      intros Nd. inversion_clear Nd. constructor; auto.
-      intros I. apply in_app_or in I as [I|I]; [contradiction|].
-      apply in_map_iff in I as (k & E & _); discriminate. }
-  assert (sum (weigh delta pub score alive) = lsum (weigh delta pub score alive) moves) as Total.
-  { apply (sum_finite (weigh delta pub score alive) moves); auto.
-    - now apply weigh_nonneg.
-    - intros m No. unfold weigh. destruct (exists_in pub _ m) eqn:Here; auto. elim No.
-      destruct m as [[k|b|b k]|]; [| | |now left]; right; apply in_or_app; cbn [exists_in] in Here.
-      + rewrite Others in Here by discriminate. right. apply in_map_iff. exists k. split; trivial. now apply keys_are.
-      + rewrite Drops, orb_false_r in Here. left. apply in_map_iff. exists b. split; trivial.
-        now destruct (in_dec eq_dec b (published pub)).
-      + rewrite Others in Here by discriminate. discriminate. }
-  unfold Executable.causes_draw. rewrite Same, exponential_eq, map_map, lsum_map.
-  apply map_ext_in. intros m I. unfold drawn.
+  { constructor; [intros I; apply in_map_iff in I as (c & E & _); discriminate|].
+    apply FinFun.Injective_map_NoDup; trivial. intros c d E. congruence. }
+  assert (sum w = lsum w moves) as Total.
+  { apply (sum_finite w moves); trivial; [now apply weigh_nonneg|]. intros [c|] No; [|elim No; now left].
+    unfold w, weigh. destruct (exists_in pub alive (Some c)) eqn:Here; trivial. elim No. right.
+    apply in_map. now apply complete. }
+  unfold Executable.causes_draw.
+  replace ((Executable.one real, 0%Z) :: map (Executable.weighed real) (map candidate_of changes)) with (map entry moves)
+    by (unfold moves; cbn [map entry]; now rewrite !map_map).
+  rewrite exponential_eq, map_map, lsum_map. apply map_ext_in. intros m I. unfold drawn.
   apply f_equal2; [exact (Weight m I)|]. etransitivity; [exact Total|]. exact (lsum_ext_in _ _ _ Weight).
 Qed.
 
 End Scored.
 
-Notation moves := (None :: map (fun b => Some (drop b)) (published pub) ++ map (fun k => Some (add k)) active_keys).
-
 (** The draw of rows. *)
 Theorem draw_is_executable al be rows :
-  (forall k, In k active_keys <-> may_add pub && active (published pub) rows k = true) ->
-  let score := score (positive pub) (negative pub) al be lowers (published pub) rows in
-  map (draw lowers delta pub al be rows) moves
-  = Executable.causes_draw real (exp (- rate pub)) delta whole penalty
-      (map (fun b => score (Some (drop b))) (published pub))
-      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
-Proof. intros Keys. apply scored_is_executable; trivial. apply score_of_idle. Qed.
+  (forall c, In c changes <-> exists_in pub (active (published pub) rows) (Some c) = true) ->
+  map (draw lowers delta pub al be rows) (None :: map Some changes)
+  = Executable.causes_draw real (exp (- rate pub))
+      (map (candidate_of (score (positive pub) (negative pub) al be lowers (published pub) rows)
+                         (supports (positive pub) (negative pub) al be lowers (published pub) rows)) changes).
+Proof. intros Complete. now apply scored_is_executable. Qed.
 
 (** The draw of users: the same, by the scores of pairs ([user_score_is_executable] of Users.v). *)
-Theorem user_draw_is_executable lowest users :
-  (forall k, In k active_keys <-> may_add pub && active (published pub) (concat users) k = true) ->
-  let score := user_score lowers whole lowest pub users in
-  map (user_draw lowers whole lowest delta pub users) moves
-  = Executable.causes_draw real (exp (- rate pub)) delta whole penalty
-      (map (fun b => score (Some (drop b))) (published pub))
-      (map (fun k => (prior pub (fst k), (score (Some (add k)) - margin)%Z)) active_keys).
-Proof. intros Keys. apply scored_is_executable; trivial. apply user_score_idle. Qed.
+Theorem user_draw_is_executable units lowest users :
+  (forall c, In c changes <-> exists_in pub (active (published pub) (concat users)) (Some c) = true) ->
+  map (user_draw lowers units lowest delta pub users) (None :: map Some changes)
+  = Executable.causes_draw real (exp (- rate pub))
+      (map (candidate_of (user_score lowers units lowest pub users) (user_supports lowers units lowest pub users)) changes).
+Proof. intros Complete. now apply scored_is_executable. Qed.
 
 End Link.
+
+(** Known keys of a width that no row lists have one weight and one score. The code draws them as one entry, of n times
+    the weight, and then one of them uniformly: each has its own probability, and so has every other move. *)
+Theorem idle_group r (w : R) (score : Z) n (others : list (R * Z)) :
+  let grouped := Executable.exponential real (exp (- r)) ((INR (Datatypes.S n) * w, score) :: others) in
+  let each := Executable.exponential real (exp (- r)) (repeat (w, score) (Datatypes.S n) ++ others) in
+  hd 0 each = hd 0 grouped / INR (Datatypes.S n) /\ skipn (Datatypes.S n) each = tl grouped.
+Proof.
+  intros grouped each. unfold grouped, each. rewrite !exponential_eq.
+  set (f := fun c : R * Z => fst c * exp (r * IZR (snd c))).
+  assert (forall m, lsum f (repeat (w, score) m ++ others) = INR m * f (w, score) + lsum f others) as Sum.
+  { induction m as [|m IH]; [cbn [repeat app]; simpl INR; ring|]. rewrite S_INR. cbn [repeat app lsum]. rewrite IH. ring. }
+  rewrite (Sum (Datatypes.S n)). set (m := INR (Datatypes.S n)).
+  replace (lsum f ((m * w, score) :: others)) with (m * f (w, score) + lsum f others) by (cbn [lsum]; unfold f; cbn; ring).
+  assert (0 < m) by (apply lt_0_INR; lia). split.
+  - cbn [repeat app map hd fst snd]. set (total := m * f (w, score) + lsum f others). unfold Rdiv.
+    transitivity (m * / m * (w * exp (r * IZR score) * / total)); [rewrite Rinv_r by lra; ring|ring].
+  - generalize (m * f (w, score) + lsum f others). intros total. cbn [tl map].
+    rewrite (map_app _ (repeat (w, score) (Datatypes.S n)) others), skipn_app, map_length, repeat_length, Nat.sub_diag, skipn_all2
+      by (rewrite map_length, repeat_length; lia).
+    reflexivity.
+Qed.
+
+(** Theorem 16: the laws of released counts and of discovered values, as the tables compute them. *)
+From Littlestone Require Import Evidence FirstWindow.
+
+Theorem counts_are_executable s ns zs : 0 < s ->
+  noisy (Noise.laplace s) ns zs = Executable.counts_mass real (Noise.rate s) ns zs.
+Proof.
+  intros Pos. pose proof (laplace_law s Pos) as L. revert zs. induction ns as [|n ns IH]; intros [|z zs]; cbn [noisy Executable.counts_mass].
+  - unfold ret. now destruct (eq_dec _ _).
+  - unfold ret. destruct (eq_dec _ _); [discriminate|reflexivity].
+  - apply next_nil. intros _. apply noisy_law; auto.
+  - rewrite next_cons; [|apply around_law; auto|intros _; apply noisy_law; auto]. rewrite IH.
+    unfold around. rewrite <- laplace_mass_is. reflexivity.
+Qed.
+
+Theorem values_are_executable {Row Value} `{EqDec Value} (vote : Row -> option Value) s t rows values answers : 0 < s ->
+  released vote s t values rows answers
+  = Executable.values_mass real (Noise.rate s) t (map (number vote rows) values) answers.
+Proof.
+  intros Pos. assert (forall n, answer s t n true = if (n <=? 0)%Z then 0 else laplace_tail real (Noise.rate s) (t - n)) as Yes.
+  { intros n. unfold answer. destruct (Z.leb_spec n 0) as [N|N].
+    - unfold ret. destruct (eq_dec _ _); [discriminate|reflexivity].
+    - rewrite <- laplace_tail_executable by trivial. now apply answer_tail. }
+  revert answers. induction values as [|c values IH]; intros [|b answers]; cbn [released Executable.values_mass map].
+  - unfold ret. now destruct (eq_dec _ _).
+  - unfold ret. destruct (eq_dec _ _); [discriminate|reflexivity].
+  - apply after_nil. now apply released_law.
+  - rewrite after_at; [|now apply answer_law|now apply released_law]. rewrite IH. cbv zeta. rewrite <- Yes.
+    destruct b; [reflexivity|]. destruct (at_bool (answer s t (number vote rows c)) true) as [_ No]; [now apply answer_law|].
+    cbn [negb] in No. rewrite No. reflexivity.
+Qed.

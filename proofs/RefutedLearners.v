@@ -37,7 +37,7 @@ Definition hits (patterns : list nat) (k : key nat unit) : bool :=
   if in_dec eq_dec (fst k) patterns then true else false.
 Definition plain (prior : nat -> R) (margin : Z) : public nat unit :=
   {| published := []; CausesDraw.positive := 1; negative := 1; rate := r; may_add := true; prior := prior;
-     bar := 1 + margin; CausesDraw.listed := []; base := fun _ => 1; offset := fun _ => 0%Z; clipped := fun _ => false |}.
+     most := 1; bar := 1 + margin; heavy := fun _ => 1; high := fun _ => (1 + margin)%Z; CausesDraw.listed := []; base := fun _ => 1; offset := fun _ => 0%Z; clipped := fun _ => false |}.
 
 Notation law pub := (draw hits delta pub 1 1).
 Notation weigh pub := (weight hits delta pub 1 1).
@@ -48,7 +48,7 @@ Definition named (m : move nat unit) : bool := match m with Some (add _) => true
 Lemma plain_nonneg prior margin rows : nonneg prior -> nonneg (weigh (plain prior margin) rows).
 Proof.
   intros P m. unfold weight, CausesDraw.weigh. destruct (exists_in _ _ m); [|lra]. apply Rmult_le_pos; [|left; apply exp_pos].
-  destruct m as [[k|b|b k]|]; cbn; try lra. apply Rmult_le_pos; [lra|apply P].
+  destruct m as [[k|b|b k]|]; cbn; try lra. specialize (P (fst k)). rewrite Rmult_1_r. now apply Rmult_le_pos; [lra|].
 Qed.
 
 (** Rows alone in their epoch: the probability that one of their keys is named, and that any key is named
@@ -69,7 +69,7 @@ Proof.
   destruct (sum_finite (weigh pub rows) l (W rows) Nl Out) as [S E].
   assert (0 <= F) as Pos by (apply lsum_nonneg, W).
   assert (sum (weigh pub rows) = 1 + F) as Total.
-  { rewrite E. unfold l. cbn [lsum]. unfold weight at 1. now rewrite weigh_idle by apply (score_of_idle hits pub). }
+  { rewrite E. unfold l. cbn [lsum]. unfold weight at 1. now rewrite weigh_idle. }
   unfold prob. destruct (sum_finite (on named (law pub rows)) l) as [_ ->]; auto.
   - apply on_nonneg. intros m. unfold draw, drawn. apply Rmult_le_pos; [apply W|].
     rewrite Total. left; apply Rinv_0_lt_compat. lra.
@@ -145,7 +145,7 @@ Proof.
   intros eps Close. specialize (Close (fun both => named (fst both) || named (snd both))).
   set (pub := plain (fun _ => 1) 0) in *.
   assert (forall rows, is_law (law pub rows)) as Law.
-  { intros rows. apply draw_law; try lra. constructor; cbn; try lia; try lra; intros p; lra. }
+  { intros rows. apply draw_law; try lra. constructor; cbn; try lia; try lra; intros p; try lra. rewrite Rmult_0_r, exp_0. lra. }
   assert (forall rows, let d := prob (law pub rows) named in
     prob (two_draws rows) (fun both => named (fst both) || named (snd both)) = d + d * (1 - d)) as Two.
   { intros rows d. unfold two_draws. fold pub. destruct (Law rows) as (P & S & One).
@@ -215,13 +215,14 @@ Let zero : change nat unit := add (0%nat, tt).
 Let one : change nat unit := add (1%nat, tt).
 Definition both_known : public nat unit :=
   {| published := []; CausesDraw.positive := 1; negative := 1; rate := r; may_add := false; prior := fun _ => 0;
-     bar := 1; CausesDraw.listed := [zero; one]; base := fun c => if eq_dec c one then 2 else 1; offset := fun _ => 0%Z;
+     most := 1; bar := 1; heavy := fun _ => 1; high := fun _ => 1%Z; CausesDraw.listed := [zero; one]; base := fun c => if eq_dec c one then 2 else 1; offset := fun _ => 0%Z;
      clipped := fun _ => true |}.
 
 Definition speaks (yes no : nat) : list (list (row nat unit)) :=
   [[positive [0; 1]%nat]; [positive [yes]; example [no] None]].
 
-Lemma opposite_law yes no : let w := weigh 0 both_known (user_score hits 1 1 both_known (speaks yes no)) (active [] (concat (speaks yes no))) in
+Lemma opposite_law yes no : let w := weigh 0 both_known (user_score hits 1 1 both_known (speaks yes no))
+    (user_supports hits 1 1 both_known (speaks yes no)) (active [] (concat (speaks yes no))) in
   user_draw hits 1 1 0 both_known (speaks yes no) (Some zero) = w (Some zero) / (1 + (w (Some zero) + w (Some one))).
 Proof.
   intros w. change (w (Some zero) / sum w = w (Some zero) / (1 + (w (Some zero) + w (Some one)))). f_equal. f_equal.
@@ -233,7 +234,7 @@ Proof.
   - intros [c|] No; [|simpl in No; tauto]. unfold w, weigh, exists_in, is_listed.
     destruct (in_dec eq_dec c (CausesDraw.listed both_known)) as [I|_]; [|now destruct c].
     elim No. destruct I as [<-|[<-|[]]]; simpl; tauto.
-  - cbn [lsum]. unfold w at 1. rewrite weigh_idle by reflexivity. ring.
+  - cbn [lsum]. unfold w at 1. rewrite weigh_idle. ring.
 Qed.
 
 Definition is_zero (m : move nat unit) : bool := match m with Some (add (O, _)) => true | _ => false end.
@@ -244,7 +245,7 @@ Theorem one_way_refuted : ~ close (r * IZR (1 + 1)) 0
 Proof.
   intros Close. specialize (Close is_zero).
   assert (forall users, nonneg (user_draw hits 1 1 0 both_known users)) as P.
-  { intros users. apply user_draw_law; try lra. constructor; simpl; try lia; try lra; [intros p; simpl; lra|].
+  { intros users. apply user_draw_law; try lra. constructor; simpl; try lia; try lra; [intros p; simpl; lra..|intros p; rewrite Rmult_0_r, exp_0; lra|].
     intros c. simpl. destruct (eq_dec c one); lra. }
   assert (forall p : move nat unit -> R, nonneg p -> prob p is_zero = p (Some zero)) as At.
   { intros p Pos. unfold prob. destruct (sum_finite (on is_zero p) [Some zero]) as [_ ->].

@@ -149,6 +149,7 @@ Proof.
   rewrite !(counts_order _ _ _ _ _ Same). destruct (next h); trivial. simpl law_of. apply sum_ext. intros m. f_equal.
   apply scored_ext.
   - intros m'. now apply (total_permutation (fun x => moved _ _ 0 0 lowers _ x m')).
+  - intros m'. now apply (total_permutation (fun x => support _ _ 0 0 lowers _ x m')).
   - intros k. now apply existsb_permutation.
 Qed.
 

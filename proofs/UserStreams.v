@@ -54,7 +54,7 @@ Hypothesis distinct : forall h, NoDup (cells h).
 Hypothesis public_ok : forall h, proper (pub h).
 Hypothesis units_nonneg : (0 <= units)%Z.
 Hypothesis lowest_nonneg : forall h, (0 <= lowest h)%Z.
-Hypothesis bar_of_users : forall h, (units <= bar (pub h))%Z.
+Hypothesis most_of_users : forall h, (units <= most (pub h))%Z.
 
 Definition draw_of (users : history -> list (list row)) (h : history) : move pattern outcome -> R :=
   user_draw lowers units (lowest h) (delta h) (pub h) (users h).

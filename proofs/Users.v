@@ -6,7 +6,7 @@
     [units] are those of a whole weight, [lowest] is c0 in units. [pairs_score] is the sum as the code has it, over
     pairs of a user and a key with their counts; proofs/tables is computed from it.
     part_moves: a user moves no score by more than units + lowest.
-    user_fresh: keys that one user alone makes active score at most [units], and weigh at most R delta_1 together,
+    user_fresh: keys that one user alone makes active have a support of at most [units], and weigh at most R delta_1 together,
     where R, here [cap], is the number of rows that are read of a user.
     user_draw_close: all rows of one user replaced, (2 (1 + c0) s, R delta_1 / (1 + R delta_1)). *)
 
@@ -38,12 +38,13 @@ Variable delta : R.
 Hypothesis delta_nonneg : 0 <= delta.
 Variable pub : public pattern outcome.
 Hypothesis ok : proper pub.
-Hypothesis bar_of_users : (units <= bar pub)%Z.
+Hypothesis most_of_users : (units <= most pub)%Z.
 
 Notation A := (positive pub).
 Notation B := (negative pub).
 Notation P := (published pub).
 Notation score := (score A B 0 0 lowers P).
+Notation supports := (supports A B 0 0 lowers P).
 
 Definition user_part (rows : list row) (m : move) : Z :=
   match m with
@@ -54,8 +55,13 @@ Definition user_part (rows : list row) (m : move) : Z :=
 
 Definition user_score (users : list (list row)) (m : move) : Z := total_of (fun rows => user_part rows m) users.
 
+(** The same of the rows of outcomes alone, for the weight of a frequent key. *)
+Definition support_part (rows : list row) (m : move) : Z := clip (- lowest) units (supports rows m).
+
+Definition user_supports (users : list (list row)) (m : move) : Z := total_of (fun rows => support_part rows m) users.
+
 Definition user_draw (users : list (list row)) : move -> R :=
-  drawn (weigh delta pub (user_score users) (active P (concat users))).
+  drawn (weigh delta pub (user_score users) (user_supports users) (active P (concat users))).
 
 (** The clip: each part lies in an interval of length units + lowest. *)
 Theorem part_moves x y m : (user_part y m - user_part x m <= units + lowest)%Z.
@@ -65,12 +71,16 @@ Lemma user_score_at before x after m :
   user_score (before ++ x :: after) m = (user_part x m + user_score (before ++ after) m)%Z.
 Proof. unfold user_score. rewrite !total_app. simpl. lia. Qed.
 
+Lemma user_supports_at before x after m :
+  user_supports (before ++ x :: after) m = (support_part x m + user_supports (before ++ after) m)%Z.
+Proof. unfold user_supports. rewrite !total_app. simpl. lia. Qed.
+
 Lemma user_score_idle users : user_score users None = 0%Z.
 Proof. induction users as [|rows users IH]; [reflexivity|exact IH]. Qed.
 
 Lemma user_draw_law users : is_law (user_draw users).
 Proof.
-  apply scored_law with (named (concat users)); auto; [apply user_score_idle|]. intros k. apply active_named.
+  apply scored_law with (named (concat users)); auto. intros k. apply active_named.
 Qed.
 
 Definition good (rows : list row) : Prop := Forall (fun x => lists_a_set x /\ within_prior pub x) rows.
@@ -82,18 +92,18 @@ Lemma active_app u v k : active P (u ++ v) k = active P u k || active P v k.
 Proof. apply existsb_app. Qed.
 
 (** Whom no row makes a key active has at most 0 there. *)
-Lemma part_of_inactive rows k : good rows -> active P rows k = false -> (user_part rows (Some (add k)) <= 0)%Z.
+Lemma part_of_inactive rows k : good rows -> active P rows k = false -> (support_part rows (Some (add k)) <= 0)%Z.
 Proof.
-  intros G No. destruct ok as [PA PB _ _ _ _]. simpl. unfold clip.
-  pose proof (score_of_inactive A B 0 0 lowers P ltac:(lia) rows k (good_sets rows G) No). lia.
+  intros G No. destruct ok as [PA PB _ _ _ _ _ _]. unfold support_part, clip.
+  pose proof (supports_of_inactive A B 0 0 lowers P ltac:(lia) rows k (good_sets rows G) No). lia.
 Qed.
 
-Lemma score_of_others users k : Forall good users -> active P (concat users) k = false ->
-  (user_score users (Some (add k)) <= 0)%Z.
+Lemma support_of_others users k : Forall good users -> active P (concat users) k = false ->
+  (user_supports users (Some (add k)) <= 0)%Z.
 Proof.
-  intros G No. induction G as [|rows users G _ IH]; unfold user_score in *; simpl in *; [lia|].
+  intros G No. induction G as [|rows users G _ IH]; unfold user_supports in *; simpl in *; [lia|].
   rewrite active_app in No. apply orb_false_elim in No as [No No'].
-  pose proof (part_of_inactive rows k G No) as Le. cbn [user_part] in Le. specialize (IH No'). lia.
+  pose proof (part_of_inactive rows k G No) as Le. specialize (IH No'). lia.
 Qed.
 
 (** The keys that rows make active: priors of at most 1 for each row. *)
@@ -109,7 +119,7 @@ Proof.
 Qed.
 
 Lemma user_fresh before after x y (cap : nat) : Forall good (before ++ x :: after) -> (length x <= cap)%nat ->
-  fresh_within pub (INR cap) (user_score (before ++ x :: after))
+  fresh_within pub (INR cap) (user_supports (before ++ x :: after))
     (active P (concat (before ++ x :: after))) (active P (concat (before ++ y :: after))).
 Proof.
   intros G Few.
@@ -123,8 +133,8 @@ Proof.
     active P x k = true /\ active P (concat (before ++ after)) k = false) as Alone.
   { intros k. rewrite !Split. destruct (active P x k), (active P y k), (active P (concat (before ++ after)) k); auto; discriminate. }
   split.
-  - intros k Here There. destruct (Alone k Here There) as [_ No]. rewrite user_score_at.
-    pose proof (score_of_others _ k Others No). simpl user_part. unfold clip. lia.
+  - intros k Here There. destruct (Alone k Here There) as [_ No]. rewrite user_supports_at.
+    pose proof (support_of_others _ k Others No). unfold support_part, clip. lia.
   - intros l N. eapply Rle_trans; [|apply Rle_trans with (1 := prior_of_rows x l N Gx), le_INR, Few].
     apply lsum_le. intros k. pose proof (prior_nonneg _ ok (fst k)). specialize (Alone k).
     destruct (active P (concat (before ++ x :: after)) k), (active P (concat (before ++ y :: after)) k); cbn [andb negb];
@@ -141,7 +151,10 @@ Proof.
   apply scored_close with (named (concat (before ++ x :: after)) ++ named (concat (before ++ y :: after))); auto;
     try apply user_score_idle; try (now apply user_fresh).
   - intros k [alive|alive]; apply active_named in alive; apply in_or_app; auto.
-  - intros m n. rewrite !user_score_at. pose proof (part_moves y x m). pose proof (part_moves x y n). lia.
+  - assert (forall x y m, (support_part y m - support_part x m <= units + lowest)%Z) as Supp
+      by (intros; unfold support_part, clip; lia).
+    intros m n. rewrite !user_score_at, !user_supports_at.
+    pose proof (part_moves y x m). pose proof (part_moves x y n). pose proof (Supp y x m). pose proof (Supp x y n). lia.
 Qed.
 
 (** * The sum as the code has it *)

@@ -51,8 +51,8 @@ Fixpoint place (b : Z * Z) (causes : list (Z * Z)) : Z :=
   | [] => -1
   | c :: rest => if (fst b =? fst c) && (snd b =? snd c) then 0 else 1 + place b rest
   end.
-Definition effect units alarm (causes : list (Z * Z)) (row : Effect.row Z Z) : list Z :=
-  let e := Effect.effect_of units alarm units alarm causes row in
+Definition effect positive negative missed alarm causes (row : Effect.row Z Z) : list Z :=
+  let e := Effect.effect_of positive negative missed alarm causes row in
   [Effect.loss e; Effect.for_keys e; Effect.for_drop e] ++
   match Effect.cell e with
   | None => []
@@ -97,32 +97,80 @@ def exponential_term(x: Instance) -> str:
     return f"ratios (exponential rational {rational(x['base'])} [{candidates}])"
 
 
+# Rows that speak on moves, as negatives and positives: those of published causes alone, those that
+# list an active key (its width, and its number among the known ones or -1), and, for each cause,
+# those of its own that list a narrower key.
+BALLOTS: list[tuple[list[list[int]], list[list[int]], list[list[list[int]]]]] = [
+    ([], [], []),
+    ([], [[0, -1, 0, 1], [1, -1, 2, 1]], []),
+    ([[1, 0]], [[0, -1, 0, 2], [0, 1, 0, 1]], [[[1, 0], [0, 0]]]),
+    ([[0, 1], [2, 0]], [[0, -1, 1, 3], [1, 0, 3, 0], [1, -1, 0, 5]], []),
+    ([[0, 0], [4, 1]], [[0, 0, 0, 2], [0, 1, 2, 0], [1, -1, 0, 2]], [[], [[3, 0], [1, 1]]]),
+    ([[3, 2]], [], [[[3, 2], [0, 2], [2, 0]]]),
+]
+
+
 def causes() -> Iterator[Instance]:
-    """Yield gains of a draw of the causes learner, in units."""
-    ballots = [
-        ([], []),
-        ([], [[0, 1]]),
-        ([], [[0, 1], [1, 1]]),
-        ([-1], [[0, 2]]),
-        ([1, -2], [[0, 3], [1, 0], [1, 5]]),
-        ([0, 0], [[0, 2], [0, 2], [1, 2]]),
-        ([4], []),
-    ]
-    priors = ["1/2", "1/6"]
-    for base, (units, penalty), delta, (drops, adds) in product(
-        ("2/5", "6/7"), ((1, 0), (2, 1), (9, 2)), ("1/10", "1/1000"), ballots
+    """Yield draws of the causes learner: known, unknown and frequent keys, drops and replaces."""
+    for base, (units, weights, margin, gaps), (drops, adds, replaces) in product(
+        ("2/5", "6/7"),
+        (
+            (1, [1, 1], 0, None),
+            (4, [4, 1], 1, None),
+            (9, [5, 7], 0, [0, 6]),
+            (4, [2, 3], 1, [3, 0]),
+        ),
+        BALLOTS,
     ):
-        yield {"base": base, "delta": delta, "units": units, "penalty": penalty,
-               "prior": priors, "drops": drops, "adds": adds}  # fmt: skip
+        for delta, may_add in (("1/10", True), ("1/1000", True), ("1/10", False)):
+            yield {"base": base, "delta": delta, "units": units, "weights": weights, "margin": margin,
+                   "penalty": 1, "prior": ["1/2", "1/6"], "frequent": gaps and ["1/7", "1/5"],
+                   "gaps": gaps, "known": [[3, "1/11"], [1, "1/13"]], "replace": ["1/3", 2],
+                   "may_add": may_add, "drops": drops, "adds": adds, "replaces": replaces}  # fmt: skip
+
+
+def unknown_key(
+    x: Instance, weight: Fraction, width: int, most: int, gain: str, support: str
+) -> str:
+    """Return an unknown key: less what one row, or user, gives it, or frequent."""
+    gap, bar = 0, most + x.get("margin", 0) * x["units"]
+    high = bar
+    if x["gaps"] is not None:
+        gap, bar = x["gaps"][width], bar - most
+        weight, high = max(weight, Fraction(x["frequent"][width])), high + gap
+    return f"unknown_key rational {rational(str(weight))} ({gain}) {bar} ({support}) {high}"
 
 
 def causes_term(x: Instance) -> str:
-    """Return the law of the draw of Theorem 15."""
-    adds = "; ".join(f"({rational(x['prior'][j])}, ({gain}))" for j, gain in x["adds"])
-    return (
-        f"ratios (causes_draw rational {rational(x['base'])} {rational(x['delta'])} "
-        f"{x['units']} {x['penalty']} {integers(x['drops'])} [{adds}])"
-    )
+    """Return the law of the draw of Theorem 15: nothing, drops, adds, idle known keys, replaces."""
+    (positive, negative), units = x["weights"], x["units"]
+    (replace_weight, replace_penalty), margin = x["replace"], x["margin"] * units
+
+    def gain(rows: list[int], negative: int = negative) -> str:
+        return f"counted {positive} {negative} ({rows[0]}, {rows[1]})"
+
+    moves = [
+        f"plain_move rational 1%Q (- {gain(rows)}) {x['penalty'] * units}" for rows in x["drops"]
+    ]
+    for width, number, *rows in x["adds"] if x["may_add"] else []:
+        known = rational(x["known"][width][1])
+        weight = Fraction(x["delta"]) * Fraction(x["prior"][width])
+        moves.append(
+            f"known_key rational {known} ({gain(rows)}) {margin}"
+            if number >= 0
+            else unknown_key(x, weight, width, positive, gain(rows), gain(rows, 0))
+        )
+    for width, (keys, weight) in enumerate(x["known"] if x["may_add"] else []):
+        idle = keys - sum(add[0] == width and add[1] >= 0 for add in x["adds"])
+        moves.append(f"known_key rational {rational(str(idle * Fraction(weight)))} 0 {margin}")
+    for rows, listed in zip(x["drops"], x["replaces"], strict=False):
+        for narrower in listed:
+            weight = rational(str(Fraction(replace_weight) / len(listed)))
+            moves.append(
+                f"plain_move rational {weight} (- {gain(rows)} + {gain(narrower)}) "
+                f"{replace_penalty * units}"
+            )
+    return f"ratios (causes_draw rational {rational(x['base'])} [{'; '.join(moves)}])"
 
 
 def users() -> Iterator[Instance]:
@@ -133,32 +181,37 @@ def users() -> Iterator[Instance]:
         ([[0, 1, 0], [0, 0, 4]], [[0, 1, 1], [0, 3, 0]]),
         ([[0, 9, 0], [1, 0, 2], [0, 1, 2]], [[1, 0, 1], [0, 0, 1], [0, 0, 5], [1, 4, 1]]),
     ]
-    for base, rounds, (units, negative, lowest), (drops, adds) in product(
-        ("2/5", "6/7"), (1, 3), ((4, 4, 4), (4, 1, 1), (9, 2, 3)), ballots
+    for base, rounds, (units, negative, lowest, gaps), (drops, adds) in product(
+        ("2/5", "6/7"), (1, 3), ((4, 4, 4, None), (4, 1, 1, [0, 3]), (9, 2, 3, None)), ballots
     ):
         yield {"base": base, "delta": "1/10", "rounds": rounds, "units": units, "lowest": lowest,
                "weights": [units - 1, negative], "penalty": 1, "prior": ["1/2", "1/6"],
-               "drops": drops, "adds": adds}  # fmt: skip
+               "frequent": gaps and ["1/7", "1/5"], "gaps": gaps, "drops": drops,
+               "adds": adds}  # fmt: skip
 
 
 def users_term(x: Instance) -> str:
     """Return the scores of all drops and adds, by user, and the law of the draw of Theorem 19."""
     positive, negative = x["weights"]
 
-    def scores(pairs: list[list[int]]) -> str:
+    def score(pairs: list[list[int]], place: int, negative: int = negative) -> str:
         counts = "; ".join(f"({place}, ({n}, {p}))" for place, n, p in pairs)
-        places = integers(list(range(1 + max((place for place, _, _ in pairs), default=-1))))
         return (
-            f"map (Users.pairs_score {positive} {negative} (- {x['lowest']}) {x['units']} "
-            f"[{counts}]) {places}"
+            f"Users.pairs_score {positive} {negative} (- {x['lowest']}) {x['units']} "
+            f"[{counts}] {place}"
         )
 
-    each = Fraction(x["delta"]) / x["rounds"]
-    priors = "; ".join(map(rational, x["prior"]))
+    drops = [f"- {score(x['drops'], place)}" for place in sorted({pair[0] for pair in x["drops"]})]
+    places = sorted({pair[0] for pair in x["adds"]})
+    adds = [score(x["adds"], place) for place in places]
+    moves = [f"plain_move rational 1%Q ({drop}) {x['penalty'] * x['units']}" for drop in drops]
+    for place, gain in zip(places, adds, strict=True):
+        weight = Fraction(x["delta"]) / x["rounds"] * Fraction(x["prior"][place])
+        support = score(x["adds"], place, 0)
+        moves.append(unknown_key(x, weight, place, x["units"], gain, support))
     return (
-        f"let drops := map Z.opp ({scores(x['drops'])}) in let adds := {scores(x['adds'])} in "
-        f"(drops, adds, ratios (causes_draw rational {rational(x['base'])} {rational(str(each))} "
-        f"{x['units']} {x['penalty']} drops (combine [{priors}] adds)))"
+        f"([{'; '.join(drops)}], [{'; '.join(adds)}], "
+        f"ratios (causes_draw rational {rational(x['base'])} [{'; '.join(moves)}]))"
     )
 
 
@@ -222,6 +275,30 @@ def histogram_term(x: Instance) -> str:
         f"outcomes (collected rational same_key (histogram rational {rational(x['base'])} "
         f"{x['width']} {x['tau']} {votes(x['votes'])}))"
     )
+
+
+def counts() -> Iterator[Instance]:
+    """Yield the counts of a window."""
+    for base, numbers in product(BASES, ((), (0,), (3,), (0, 2), (1, 0, 4))):
+        yield {"base": base, "width": 2, "counts": list(numbers)}
+
+
+def counts_term(x: Instance) -> str:
+    """Return the law of the released counts of Theorem 16, noise beyond the width left out."""
+    base, numbers = rational(x["base"]), integers(x["counts"])
+    return f"outcomes (released_counts rational {base} {x['width']} {numbers})"
+
+
+def values() -> Iterator[Instance]:
+    """Yield the votes for values of a first window, and thresholds."""
+    for base, threshold, votes in product(BASES, (1, 2, 4), ((), (1,), (2, 5), (1, 3, 1))):
+        yield {"base": base, "threshold": threshold, "votes": list(votes)}
+
+
+def values_term(x: Instance) -> str:
+    """Return the law of which values of Theorem 16 are released."""
+    base, votes = rational(x["base"]), integers(x["votes"])
+    return f"outcomes (released_values rational {base} {x['threshold']} {votes})"
 
 
 def monitor() -> Iterator[Instance]:
@@ -292,18 +369,20 @@ def effect() -> Iterator[Instance]:
         [[0, 1], [1, 2]],
         [[1, 2], [0, 1], [2, 1]],
     )
-    for causes, listed, label, (units, alarm) in product(
-        published, ([], [0], [2], [0, 1], [1, 2]), (-1, 0, 1, 2), ((1, 1), (9, 4))
+    numbers = (([1, 1], [1, 1]), ([9, 4], [9, 4]), ([2, 7], [5, 3]), ([3, 1], [1, 8]))
+    for causes, listed, label, (costs, weights) in product(
+        published, ([], [0], [2], [0, 1], [1, 2]), (-1, 0, 1, 2), numbers
     ):
-        yield {"causes": causes, "listed": listed, "label": label, "units": units,
-               "alarm": alarm}  # fmt: skip
+        yield {"causes": causes, "listed": listed, "label": label, "costs": costs,
+               "weights": weights}  # fmt: skip
 
 
 def effect_term(x: Instance) -> str:
     """Return what the row does: loss, score of its keys and of the drop, and its cell."""
     label = "None" if x["label"] == 0 else f"(Some {x['label']})"
     row = "Effect.null" if x["label"] < 0 else f"(Effect.example {integers(x['listed'])} {label})"
-    return f"effect {x['units']} {x['alarm']} {pairs(x['causes'])} {row}"
+    positive, negative, missed, alarm = *x["weights"], *x["costs"]
+    return f"effect {positive} {negative} {missed} {alarm} {pairs(x['causes'])} {row}"
 
 
 TABLES: dict[str, tuple[Callable[[], Iterator[Instance]], Callable[[Instance], str]]] = {
@@ -317,6 +396,8 @@ TABLES: dict[str, tuple[Callable[[], Iterator[Instance]], Callable[[Instance], s
     "gate": (gate, gate_term),
     "effect": (effect, effect_term),
     "users": (users, users_term),
+    "counts": (counts, counts_term),
+    "values": (values, values_term),
 }
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from bench.__main__ import PARTS
+from bench.shape import code_lines
 
 from console import Step, prints, steps
 from generate import PAGES, run_notebook, without_outputs
@@ -251,3 +252,45 @@ def test_the_code_of_a_theorem_is_where_the_guarantee_says() -> None:
                 for part in name.split("."):
                     assert hasattr(found, part), f"{file}: {name}"
                     found = getattr(found, part)
+
+
+PATH_ROW = re.compile(r"^\| `([\w/]+\.py)` \| `([\w.]+)`, `([\w.]+)` \| (\d+)-(\d+) \|", re.M)
+
+
+def spans(node: ast.AST, owner: str = "") -> dict[str, tuple[int, int]]:
+    """The first and last line of every function and class, decorators included."""
+    found: dict[str, tuple[int, int]] = {}
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef):
+            name = owner + child.name
+            first = min([child.lineno, *(mark.lineno for mark in child.decorator_list)])
+            found[name] = first, child.end_lineno or first
+            found |= spans(child, f"{name}.")
+    return found
+
+
+def test_the_path_of_a_reviewer_names_the_lines_and_how_many_they_are() -> None:
+    text = (ROOT / "docs" / "trust.md").read_text("utf-8")
+    rows = PATH_ROW.findall(text)
+    assert len(rows) == 19
+    along = {True: 0, False: 0}
+    for file, start, end, first, last in rows:
+        source = (ROOT / "src" / "littlestone" / file).read_text("utf-8")
+        tree = ast.parse(source)
+        lines = spans(tree)
+        here = lines[start][0], lines[end][1]
+        assert (int(first), int(last)) == here, f"{file}: {start} to {end} is {here}"
+        counted = code_lines(source, tree) & set(range(here[0], here[1] + 1))
+        along[file.startswith("_privacy/")] += len(counted)
+    decides, beside = along[True], along[False]
+    stated = re.sub(r"\s+", " ", text)
+    assert (
+        f"the {decides:,} below decide privacy, with {beside} of two files beside them: "
+        f"{decides + beside:,} lines"
+    ) in stated, along
+    whole = sum(
+        len(code_lines(source, ast.parse(source)))
+        for path in (ROOT / "src" / "littlestone" / "_privacy").glob("*.py")
+        for source in [path.read_text("utf-8")]
+    )
+    assert f"The package `_privacy` has {whole:,} lines of code" in stated, whole

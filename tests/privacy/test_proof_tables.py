@@ -28,13 +28,18 @@ from littlestone._audit.enumeration import (
 )
 from littlestone._learners.effect import effect
 from littlestone._privacy import draws as draws_module
+from littlestone._privacy.accounting import Cost
 from littlestone._privacy.causes import (
     EpochTerms,
+    Known,
     Moves,
     SparseExponential,
+    StableValues,
     UserBound,
     UserPairs,
     Weights,
+    WindowCounts,
+    replace_move,
 )
 from littlestone._privacy.draws import ExponentialMechanism
 from littlestone._privacy.gates import Gate, MistakesMonitor
@@ -69,15 +74,25 @@ class RationalNoise(BranchingNoise):
     """
 
     def __init__(
-        self, path: Sequence[int], width: int, *, base: F, query_base: F | None = None
+        self,
+        path: Sequence[int],
+        width: int,
+        *,
+        base: F,
+        query_base: F | None = None,
+        whole: bool = False,
     ) -> None:
         super().__init__(path, width)
         self.base, self.query_base = base, base if query_base is None else query_base
+        self.whole = whole
 
     def laplace(self, scale: F, at: Address) -> int:
-        a = self.base
-        values = range(-self.width, self.width + 1)
-        return self.choose([(k, (1 - a) / (1 + a) * a ** abs(k)) for k in values])
+        a, width = self.base, self.width
+        masses = {k: (1 - a) / (1 + a) * a ** abs(k) for k in range(-width, width + 1)}
+        if self.whole:
+            # What lies beyond the width is put at its ends: nothing is lost of a comparison.
+            masses[-width] = masses[width] = a**width / (1 + a)
+        return self.choose(list(masses.items()))
 
     def geometric(self, scale: F, at: Address) -> int:
         return self.choose([(k, (1 - self.base) * self.base**k) for k in range(self.width + 1)])
@@ -96,7 +111,8 @@ def exact_law(
 ) -> dict[Outcome, Fraction]:
     """The exact law of code that draws its noise at the bases of an instance."""
     base = F(x.get("base", F(1, 2)))
-    noise = partial(RationalNoise, base=base, query_base=F(x.get("query_base", base)))
+    query_base, whole = F(x.get("query_base", base)), "threshold" in x
+    noise = partial(RationalNoise, base=base, query_base=query_base, whole=whole)
     total: defaultdict[Outcome, Fraction] = defaultdict(Fraction)
     for outcome, probability in branches(run, lambda path: noise(path, width)):
         total[outcome] += F(probability)
@@ -118,8 +134,8 @@ def ballot_of(x: Instance) -> dict[bytes, int]:
 
 def test_the_tables_hold_some_hundred_instances_each_of_its_own() -> None:
     names = sorted(path.stem for path in (PROOFS / "tables").glob("*.json"))
-    assert names == ["causes", "curves", "effect", "exponential", "gate", "histogram", "monitor",
-                     "selection", "sparse_vector", "users"]  # fmt: skip
+    assert names == ["causes", "counts", "curves", "effect", "exponential", "gate", "histogram",
+                     "monitor", "selection", "sparse_vector", "users", "values"]  # fmt: skip
     made = [json.dumps(x) for name in names for x in table(name)]
     assert len(made) == len(set(made)) > 400
 
@@ -150,6 +166,29 @@ def test_the_stable_histogram() -> None:
         histogram.threshold = x["tau"]
         law = exact_law(partial(_select, histogram, ballot_of(x)), x, x["width"])
         assert law == expected(x, key_of)
+
+
+def test_released_counts() -> None:
+    for x in table("counts"):
+
+        def run(noise: Noise, x: Instance = x) -> tuple[int, ...]:
+            return tuple(WindowCounts(noise, epsilon=1, name="counts").release(x["counts"]))
+
+        assert exact_law(run, x, x["width"]) == expected(x, tuple)
+
+
+def test_discovered_values() -> None:
+    """No count is further than 6 from a threshold, so noise beyond is as good as at the end."""
+    for x in table("values"):
+        votes = {bytes([65 + place]): n for place, n in enumerate(x["votes"])}
+
+        def run(noise: Noise, x: Instance = x, votes: Any = votes) -> tuple[bool, ...]:
+            values = StableValues(noise, Cost(F(1), F(1, 10)))
+            values.threshold = x["threshold"]
+            released = values.release(votes)
+            return tuple(value in released for value in votes)
+
+        assert exact_law(run, x, 6) == expected(x, tuple)
 
 
 def _select(selector: Any, ballot: Any, noise: Noise) -> Any:
@@ -228,9 +267,8 @@ def test_the_gate() -> None:
 def test_what_a_row_does() -> None:
     for x in table("effect"):
         causes = [(bytes([pattern]), outcome) for pattern, outcome in x["causes"]]
-        found = effect(
-            bytes_of(x["listed"]), x["label"], causes, *[Weights(x["units"], x["alarm"])] * 2
-        )
+        costs, weights = Weights(*x["costs"]), Weights(*x["weights"])
+        found = effect(bytes_of(x["listed"]), x["label"], causes, costs, weights)
         assert [found.loss, found.add, found.drop, *(found.cell or ())] == x["law"], x
 
 
@@ -248,6 +286,9 @@ class PointNoise(RationalNoise):
     def uniform(self, below: int, at: Address) -> int:
         if at[0] == "group":
             return self.point if at[2] == 1 else 0
+        if at[0] == "known":
+            # Which of the idle keys of a width it is: one after another is tried.
+            return int(at[2])
         return super().uniform(below, at)
 
 
@@ -317,57 +358,66 @@ def test_the_exponential_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
     draws_module.step_weights.cache_clear()
 
 
-def moves_of(weights: Weights, drops: int, widths: Sequence[int]) -> Moves:
-    """Return moves without a count: so many drops, and unknown keys of these widths."""
+def moves_of(weights: Weights, drops: int, adds: Sequence[tuple[int, int]]) -> Moves:
+    """Return moves without a count: so many drops, and keys of these widths and numbers."""
     return Moves(
         weights,
-        adds=np.zeros((len(widths), 2), np.int64),
-        widths=np.array(widths, dtype=np.intp),
-        known=np.full(len(widths), -1),
+        adds=np.zeros((len(adds), 2), np.int64),
+        widths=np.array([width for width, _ in adds], dtype=np.intp),
+        known=np.array([number for _, number in adds], dtype=np.int64),
         add_key=lambda place: bytes([97 + place]),
-        known_key=lambda width, number: b"",
+        # Idle keys of a width are one entry of the table.
+        known_key=lambda width, number: b"idle %d" % width,
         drops=np.zeros((drops, 2), np.int64),
         drop_keys=[bytes([65 + place]) for place in range(drops)],
+        replace_key=lambda cause, place: bytes([48 + place]),
     )
 
 
-def check_moves(
-    x: Instance,
-    terms: EpochTerms,
-    moves: Moves,
-    *,
-    drops: Sequence[int],
-    adds: Sequence[int],
-    law: Sequence[str],
-) -> None:
-    """Compare a draw of the causes learner with its law: nothing, drops and adds by their scores."""
-    units = x["units"]
+def check_moves(x: Instance, terms: EpochTerms, moves: Moves, law: Sequence[str]) -> None:
+    """Compare a draw of the causes learner with its law, move by move."""
+    replace_weight, replace_penalty = x.get("replace", ["1", 0])
     mechanism = SparseExponential(
         terms,
         delta=F(x["delta"]),
         prior=[F(share) for share in x["prior"]],
-        units=units,
+        units=x["units"],
         drop_penalty=x["penalty"],
+        replace_weight=F(replace_weight),
+        replace_penalty=replace_penalty,
     )
-    keys: list[bytes | None] = [None]
-    keys += [b"-" + key for key in moves.drop_keys]
-    keys += [b"+" + moves.add_key(place) for place in range(len(adds))]
-    scores = [0, *(n - x["penalty"] * units for n in drops), *(n - units for n in adds)]
-    laws = [(move, n, F(p)) for move, n, p in zip(keys, scores, law, strict=True)]
+    if x["gaps"] is not None:
+        # The code finds gaps for powers of e; those of a table are given.
+        mechanism.unknown, mechanism.gaps = [F(weight) for weight in x["frequent"]], x["gaps"]
+    keys: list[bytes | None] = [None, *(b"-" + key for key in moves.drop_keys)]
+    if moves.may_add:
+        keys += [b"+" + moves.add_key(place) for place in range(len(moves.adds))]
+        keys += [b"+" + moves.known_key(width, 0) for width in range(len(terms.known))]
+    for cause, narrower in enumerate(moves.replaces):
+        for place in range(len(narrower)):
+            new = moves.replace_key(cause, place)
+            keys.append(replace_move(moves.drop_keys[cause], new))
+    scores = mechanism.table(moves).scores.tolist()
+    laws = [(move, n, F(p)) for move, n, p in zip(keys, scores, law, strict=True) if F(p) > 0]
     check_draw(partial(_select, mechanism, moves), laws)
 
 
 def test_the_draw_of_the_causes_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drops, replaces, known and unknown keys, frequent ones too, and a limit."""
     for x in table("causes"):
         monkeypatch.setattr(draws_module, "enclose_exp", enclose_power(F(x["base"])))
         draws_module.step_weights.cache_clear()
-        units, drops, adds = x["units"], x["drops"], [gain for _, gain in x["adds"]]
-        # A negative row weighs one unit, so that scores are numbers of them.
-        moves = moves_of(Weights(units, 1), len(drops), [width for width, _ in x["adds"]])
-        moves.drops[:, 0] = drops
-        moves.adds[:, 0] = [-gain for gain in adds]
-        terms = EpochTerms(F(1), RATE * units, 1 + F(1, units))
-        check_moves(x, terms, moves, drops=drops, adds=adds, law=x["law"])
+        moves = moves_of(
+            Weights(*x["weights"]), len(x["drops"]), [add[:2] for add in x["adds"]]
+        )._replace(
+            replaces=[np.array(counts, np.int64).reshape(-1, 2) for counts in x["replaces"]],
+            may_add=x["may_add"],
+        )
+        moves.drops[:] = np.array(x["drops"]).reshape(-1, 2)
+        moves.adds[:] = np.array([add[2:] for add in x["adds"]]).reshape(-1, 2)
+        known = tuple(Known(keys, F(weight)) for keys, weight in x["known"])
+        terms = EpochTerms(F(1), RATE * x["units"], F(2), known, x["margin"])
+        check_moves(x, terms, moves, x["law"])
     draws_module.step_weights.cache_clear()
 
 
@@ -388,9 +438,9 @@ def test_the_draw_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [-n for n in clipped(drop_pairs, size=len(drops)).tolist()] == drops
         assert clipped(add_pairs, size=len(adds)).tolist() == adds
         # A key of each width: the prior of a place is that of its width.
-        moves = moves_of(weights, len(drops), range(len(adds)))
+        moves = moves_of(weights, len(drops), [(place, -1) for place in range(len(adds))])
         moves = moves._replace(drop_pairs=drop_pairs, add_pairs=add_pairs)
         users = UserBound(F(lowest, units), x["rounds"])
         terms = EpochTerms(F(0), RATE * units, F(2), users=users)
-        check_moves(x, terms, moves, drops=drops, adds=adds, law=law)
+        check_moves(x, terms, moves, law)
     draws_module.step_weights.cache_clear()
