@@ -1,7 +1,7 @@
 """Run every part of the bench, or those named: `python -m bench theory privacy`.
 
-Options are for the parts `causes`, `agnostic`, `auditors`, `long`, `service`, `tables` and `users`,
-named alone:
+Options are for the parts `causes`, `causes_peers`, `agnostic`, `auditors`, `long`, `service`,
+`tables` and `users`, named alone:
 `python -m bench causes --streams 20`.
 """
 
@@ -14,6 +14,7 @@ from bench import (
     auditors,
     auto,
     causes,
+    causes_peers,
     causes_speed,
     evidence,
     experts,
@@ -64,6 +65,7 @@ PARTS = {
     "long": long.run,
     "shape": shape.run,
     "causes": causes.run,
+    "causes_peers": causes_peers.run,
     "tables": tables.run,
     "users": users.run,
 }
@@ -75,6 +77,7 @@ def main() -> None:
     """Run what is asked for; worker processes import this file without running it."""
     with_options = {
         "causes": causes.run,
+        "causes_peers": causes_peers.run,
         "agnostic": agnostic.run,
         "auditors": auditors.run,
         "long": long.run,
