@@ -64,7 +64,6 @@ from bench.moving_incidents import (
     make_tempting,
 )
 from bench.output import publish, publish_text
-from bench.subgroup_peers import PEERS, run_peer
 from littlestone._hypotheses.causes import causes_of
 from littlestone._privacy.testing import SeededNoise
 
@@ -137,10 +136,6 @@ def _group_by(incident: Incident, width: int, epsilon: float) -> Timeline:
     return run_group_by(incident, epsilon, DELTA, width=width, min_rate=incident.min_rate)
 
 
-def _peer(name: str, incident: Incident, width: int, epsilon: float) -> Timeline:
-    return run_peer(name, incident, width)
-
-
 Method: TypeAlias = Callable[[Incident, int, float], Timeline]
 METHODS: dict[str, Method] = {
     "causes": run_private_causes,
@@ -149,7 +144,6 @@ METHODS: dict[str, Method] = {
     "group-by": _group_by,
     "ceiling": lambda incident, width, epsilon: run_ceiling(incident, width=width),
     "nothing": lambda incident, width, epsilon: [(0, ())],
-    **{name: partial(_peer, name) for name in PEERS},
 }
 
 
@@ -165,7 +159,7 @@ def usual_methods(kind: str) -> tuple[str, ...]:
 def _available(name: str) -> bool:
     if name == "causes-declared":
         return "values" in signature(ls.Causes).parameters
-    return name not in PEERS or PEERS[name].installed()
+    return True
 
 
 # Scores.

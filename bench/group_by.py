@@ -188,75 +188,16 @@ def spelt(incident: Incident, keys: list[Key]) -> tuple[Cause, ...]:
     return tuple(frozenset((n, str(incident.values[n][c])) for n, c in key) for key in keys)
 
 
-class GroupBy:
-    """A private noisy GROUP BY over the windows of one incident."""
+class Choice(NamedTuple):
+    """What causes are chosen by: the cost of a false alarm, the noise of counts, and the margins."""
 
-    def __init__(
-        self,
-        incident: Incident,
-        epsilon: float,
-        delta: float,
-        *,
-        width: int,
-        min_rate: float | None = None,
-        config: Config | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.incident, self.epsilon, self.width = incident, epsilon, width
-        self.config = config or Config()
-        self.rng = np.random.default_rng([seed, incident.seed, 7])
-        patterns = patterns_of(len(incident.codes), width)
-        self.noise = calibrated(self.config.noise, patterns, epsilon, delta)
-        rate = min_rate or self._found_rate()
-        self.cost = rate / (1 - rate)
+    cost: float
+    deviation: float
+    threshold: float
+    width: int
+    config: Config
 
-    def _found_rate(self) -> float:
-        positives = self.incident.labels[:FIRST].sum()
-        noisy = positives + discrete_laplace(self.rng, 1 / self.epsilon, 1)[0]
-        return auto_rate(float(noisy) / FIRST)
-
-    def run(self) -> Timeline:
-        """Return the published sets, each with the round from which it stands."""
-        published: list[Key] = []
-        timeline: Timeline = [(0, ())]
-        for start, stop in pairwise(self.config.ends(self.incident.rounds)):
-            chosen = self._choose(self._counts(start, stop, published), published, stop - start)
-            if set(chosen) != set(published):
-                published = chosen
-                timeline.append((stop, spelt(self.incident, chosen)))
-        return timeline
-
-    def _counts(self, start: int, stop: int, public: list[Key]) -> dict[Key, Counts]:
-        """Return noisy counts of the keys of a window that pass, and of the public ones."""
-        labels = self.incident.labels[start:stop]
-        rows = np.flatnonzero(labels)
-        # A public key has its counts from here only: two draws for one count would be two releases.
-        found = {key: self._public(key, start, stop) for key in public}
-        for names in subsets(self.incident, self.width):
-            keys, counts = np.unique(
-                keys_of(self.incident, names, start, stop, rows), return_counts=True
-            )
-            noisy = counts + self.noise.draw(self.rng, len(counts))
-            passed = noisy >= self.noise.threshold
-            if not passed.any():
-                continue
-            keys, noisy, counts = keys[passed], noisy[passed], counts[passed]
-            listed = keys_of(self.incident, names, start, stop)
-            places = np.minimum(np.searchsorted(keys, listed), len(keys) - 1)
-            totals = np.bincount(places[keys[places] == listed], minlength=len(keys))
-            negatives = totals - counts + self.noise.draw(self.rng, len(counts))
-            for key, r, n in zip(keys.tolist(), noisy.tolist(), negatives.tolist(), strict=True):
-                found.setdefault(split_key(self.incident, names, key), Counts(r, n))
-        return found
-
-    def _public(self, key: Key, start: int, stop: int) -> Counts:
-        inside = matches(self.incident.codes, key, start, stop)
-        labels = self.incident.labels[start:stop]
-        positives = int((inside & labels).sum())
-        r, n = self.noise.draw(self.rng, 2).tolist()
-        return Counts(positives + r, int(inside.sum()) - positives + n)
-
-    def _choose(self, counts: dict[Key, Counts], published: list[Key], rows: int) -> list[Key]:
+    def choose(self, counts: dict[Key, Counts], published: list[Key], rows: int) -> list[Key]:
         """Choose causes greedily by gain, less what the chosen ones take away: post-processing."""
         chosen: list[Key] = []
         left = dict.fromkeys(counts, (0.0, 0.0, 1))
@@ -268,7 +209,7 @@ class GroupBy:
                 lost_r, lost_n, terms = left[key]
                 own = counts[key]
                 rest = Counts(own.positives - lost_r, own.negatives - lost_n)
-                noise = self.noise.deviation**2 * (1 + self.cost**2) * terms
+                noise = self.deviation**2 * (1 + self.cost**2) * terms
                 sampling = max(rest.positives, 0) + self.cost**2 * max(rest.negatives, 0)
                 bar = self.config.keep if key in published else self.config.margin
                 score = rest.gain(self.cost)
@@ -305,8 +246,81 @@ class GroupBy:
         part = min(1.0, max(0.0, sum(counts[key]) / rows))
         positives = max(0.0, counts[best].positives * part)
         if len(both) <= self.width:
-            positives = min(positives, self.noise.threshold)
+            positives = min(positives, self.threshold)
         return lost_r + positives, lost_n + max(0.0, counts[best].negatives * part), terms
+
+
+class GroupBy:
+    """A private noisy GROUP BY over the windows of one incident."""
+
+    def __init__(
+        self,
+        incident: Incident,
+        epsilon: float,
+        delta: float,
+        *,
+        width: int,
+        min_rate: float | None = None,
+        config: Config | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.incident, self.epsilon, self.width = incident, epsilon, width
+        self.config = config or Config()
+        self.rng = np.random.default_rng([seed, incident.seed, 7])
+        patterns = patterns_of(len(incident.codes), width)
+        self.noise = calibrated(self.config.noise, patterns, epsilon, delta)
+        rate = min_rate or self._found_rate()
+        self.choice = Choice(
+            rate / (1 - rate), self.noise.deviation, self.noise.threshold, width, self.config
+        )
+
+    def _found_rate(self) -> float:
+        positives = self.incident.labels[:FIRST].sum()
+        noisy = positives + discrete_laplace(self.rng, 1 / self.epsilon, 1)[0]
+        return auto_rate(float(noisy) / FIRST)
+
+    def run(self) -> Timeline:
+        """Return the published sets, each with the round from which it stands."""
+        published: list[Key] = []
+        timeline: Timeline = [(0, ())]
+        for start, stop in pairwise(self.config.ends(self.incident.rounds)):
+            chosen = self.choice.choose(
+                self._counts(start, stop, published), published, stop - start
+            )
+            if set(chosen) != set(published):
+                published = chosen
+                timeline.append((stop, spelt(self.incident, chosen)))
+        return timeline
+
+    def _counts(self, start: int, stop: int, public: list[Key]) -> dict[Key, Counts]:
+        """Return noisy counts of the keys of a window that pass, and of the public ones."""
+        labels = self.incident.labels[start:stop]
+        rows = np.flatnonzero(labels)
+        # A public key has its counts from here only: two draws for one count would be two releases.
+        found = {key: self._public(key, start, stop) for key in public}
+        for names in subsets(self.incident, self.width):
+            keys, counts = np.unique(
+                keys_of(self.incident, names, start, stop, rows), return_counts=True
+            )
+            noisy = counts + self.noise.draw(self.rng, len(counts))
+            passed = noisy >= self.noise.threshold
+            if not passed.any():
+                continue
+            keys, noisy, counts = keys[passed], noisy[passed], counts[passed]
+            listed = keys_of(self.incident, names, start, stop)
+            places = np.minimum(np.searchsorted(keys, listed), len(keys) - 1)
+            totals = np.bincount(places[keys[places] == listed], minlength=len(keys))
+            negatives = totals - counts + self.noise.draw(self.rng, len(counts))
+            for key, r, n in zip(keys.tolist(), noisy.tolist(), negatives.tolist(), strict=True):
+                found.setdefault(split_key(self.incident, names, key), Counts(r, n))
+        return found
+
+    def _public(self, key: Key, start: int, stop: int) -> Counts:
+        inside = matches(self.incident.codes, key, start, stop)
+        labels = self.incident.labels[start:stop]
+        positives = int((inside & labels).sum())
+        r, n = self.noise.draw(self.rng, 2).tolist()
+        return Counts(positives + r, int(inside.sum()) - positives + n)
 
 
 def run_group_by(

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any, NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 from river.linear_model import LogisticRegression, Perceptron
 from river.preprocessing import OneHotEncoder, StandardScaler
 from river.tree import HoeffdingTreeClassifier
 
+from bench.output import publish
 from littlestone._classes.specs import parse_spec
 from littlestone._hypotheses.rows import row_of
 from littlestone._learners.registry import LEARNERS, Terms, make_learner
@@ -63,10 +63,10 @@ def run() -> None:
     table = Table("private", title=title)
     table.add_column("learner", no_wrap=True)
     for spec, name in CASES:
-        table.add_column(f"{spec.replace(':x', '').replace(':', ' ')}\n{name}", justify="right")
+        table.add_column(f"{spec.replace(':x', '').replace(':', ' ')}, {name}", justify="right")
     for name, private, cells in _lines():
         table.add_row(private, name, *cells)
-    Console(highlight=False, emoji=False, width=140).print(table)
+    publish("peers", table)
     print("* vacuous by its own plan: its first rule stands")
 
 

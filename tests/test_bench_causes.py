@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 from bench.causes import FAMILIES, MAKERS, USUAL, score
+from bench.causes_peers import (
+    WINDOWS,
+    Numbered,
+    Setting,
+    answer_once,
+    answers,
+    keep,
+    score_once,
+    with_greedy,
+)
 from bench.group_by import peel
-from bench.incidents import Incident, spell
+from bench.incidents import Incident, Planted, matches, spell
 from bench.tables import (
     KINDS,
     ORDERS,
@@ -16,7 +26,8 @@ from bench.tables import (
     make_table,
     ordered,
 )
-from bench.users import Setting, first_rounds, make_rows
+from bench.users import Setting as UserSetting
+from bench.users import first_rounds, make_rows
 
 
 @pytest.mark.parametrize("kind", [kind for family in USUAL for kind in FAMILIES[family]])
@@ -45,6 +56,85 @@ def test_a_wrong_cause_counts_once_and_each_of_its_drops() -> None:
     late = score(stream, [(0, ()), (1000, right)], "")
     assert 0.8 < late.gain < 1
     assert late.gain == pytest.approx(late.net / (late.net + late.regret))
+
+
+# Peers.
+
+
+def steady_stream() -> Incident:
+    """Return 4,000 rows: every fifth has a = a0, and exactly those fail."""
+    codes = {
+        "a": np.where(np.arange(4_000) % 5 == 0, 0, 1 + np.arange(4_000) % 3).astype(np.int32),
+        "b": (np.arange(4_000) % 7).astype(np.int32),
+    }
+    planted = (Planted(frozenset({("a", "a0")}), 0, 4_000),)
+    labels = codes["a"] == 0
+    return Incident("steady", 0, codes, spell(codes), labels, planted, min_rate=0.5, width=2)
+
+
+@pytest.mark.parametrize(("windows", "first"), [("tenths", 400), ("doubling", 125)])
+@pytest.mark.parametrize("name", ["DuckDB", "OpenDP"])
+def test_what_a_peer_answers_stands_from_the_end_of_a_window(
+    name: str, windows: str, first: int
+) -> None:
+    stream = steady_stream()
+    ends = [stop for _, stop in WINDOWS[windows](4_000)]
+    assert (ends[0], ends[-1]) == (first, 4_000)
+    timeline = answers(name, stream, Setting(windows), epsilon=100.0)
+    right = (frozenset({("a", "a0")}),)
+    assert timeline == [(0, ()), *((stop, right) for stop in ends)]
+    result = score(stream, timeline, name)
+    # The failures of the first window are missed, every other one is gained.
+    assert (result.f1, result.regret) == (1, first / 5)
+    assert result.gain == pytest.approx(1 - first / 4_000)
+
+
+def test_windows_end_with_the_stream_and_those_of_private_peers_are_disjoint() -> None:
+    for windows in ("tenths", "doubling"):
+        rounds = WINDOWS[windows](1_003)
+        assert [n for start, stop in rounds for n in range(start, stop)] == list(range(1_003))
+    assert WINDOWS["all so far"](1_003)[-1] == (0, 1_003)
+
+
+def test_a_ranked_pattern_is_kept_if_rows_that_are_left_speak_for_it() -> None:
+    stream = steady_stream()
+    cause, child, other = ({("a", 0)}, {("a", 0), ("b", 0)}, {("b", 1)})
+    ranked = [frozenset(pattern) for pattern in (other, cause, child)]
+    assert keep(stream, 0, 4_000, ranked, margin=3.0) == [cause]
+    # A child that comes first is kept, and so is the cause, for the rest of its rows.
+    assert keep(stream, 0, 4_000, reversed(ranked), margin=3.0) == [child, cause]
+    assert keep(stream, 0, 4_000, ranked, margin=100.0) == []
+
+
+def test_numbers_of_patterns_say_which_pattern_and_label_they_are() -> None:
+    stream = steady_stream()
+    numbered = Numbered(stream)
+    for numbers in numbered.rows(0, 40, np.ones(40, dtype=bool)):
+        for row, number in enumerate(numbers.tolist()):
+            pattern, label = numbered.pattern(number)
+            assert label == stream.labels[row]
+            assert not pattern or matches(stream.codes, pattern)[row]
+    assert len({n for some in numbered.rows(0, 1, np.ones(1, dtype=bool)) for n in some}) == 4
+
+
+def test_a_table_is_scored_against_the_greedy_search() -> None:
+    table = with_greedy(small_table())
+    right, wrong = frozenset({("a", "a0")}), frozenset({("b", "b0")})
+    assert [planted.cause for planted in table.planted] == [right]
+    # Less than 20 missed positives are counted as 20.
+    assert score_once(table, (right,)) == (1, pytest.approx((8 - 2 * 2 / 3) / 20))
+    f1, gain = score_once(table, (right, wrong))
+    assert f1 == pytest.approx(2 / 3)
+    assert gain < (8 - 2 * 2 / 3) / 20
+    assert score_once(table, ()) == (0, 0)
+
+
+def test_opendp_finds_what_stands_out_of_little_noise() -> None:
+    table = small_table()
+    codes = {name: np.tile(column, 10) for name, column in table.codes.items()}
+    larger = finished(codes, table.values, np.tile(table.labels, 10), "larger")
+    assert answer_once("OpenDP", larger, 1, epsilon=1_000.0) == (frozenset({("a", "a0")}),)
+    assert answer_once("OpenDP", table, 1, epsilon=1.0) == ()
 
 
 # Finished tables and users.
@@ -122,7 +212,7 @@ def test_the_first_round_of_each_user_in_every_epoch_counts() -> None:
 
 @pytest.mark.parametrize("heavy", [False, True])
 def test_users_fail_by_their_device_and_heavy_ones_send_half(heavy: bool) -> None:
-    setting = Setting(2_000, 0.05, 1, heavy, rounds=40_000)
+    setting = UserSetting(2_000, 0.05, 1, heavy, rounds=40_000)
     rows, again = make_rows(setting, 1), make_rows(setting, 1)
     assert np.array_equal(rows.labels, again.labels)
     # What belongs to a user never changes; 5 % of the users have the device.

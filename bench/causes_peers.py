@@ -1,0 +1,603 @@
+"""Peers: who else finds causes, on the same streams and tables, with privacy and without.
+
+    python -m bench causes_peers [--methods littlestone,OpenDP,...] [--streams N] [--seed S]
+                                 [--tables phishing,...] [--runs N] [--epsilon E] [--jobs J]
+    python -m bench causes_peers --tune [--methods ...] [--streams N]
+
+A cell is F1 / gain. **Streams** are the generated incidents of `GROUPS`, the first of each kind from
+a seed on that have at most `LONGEST` rows, scored as in bench/causes.py: F1 of the last answer, and
+what the answers gained while they were in force. Only littlestone reads a stream as such. All others
+have no notion of time: they run at the end of each public window (`WINDOWS`), on the rows of that
+window (or on all so far, which no private one can afford), and what they answer stands until the end
+of the next. **Tables** are real ones, all rows at once, width 1. What causes them nobody knows, so
+F1 compares with the greedy search without privacy that is told everything, and gain is a share of
+its gain (bench/tables.py).
+
+Without privacy, each at its setting in `SETTINGS`:
+
+- **DuckDB**: GROUPING SETS over all patterns, the one of the highest gain, again without its rows.
+- **divexplorer**: patterns of a least support by divergence or by t, pruned of redundant ones.
+- **sliceline**: `Slicefinder`, k 100, `max_l` the width; its authors recommend an alpha of 0.95 and a
+  least support of 1 % of the rows, and both were tried beside others.
+- **pysubgroup**: depth-first search for the 100 best by weighted relative accuracy (its README's
+  measure, a = 1) or less weight on size; values of a least share.
+
+All of them walk their own ranking and keep a pattern if, on rows that none kept before matches, it
+gains more than `margin` standard deviations at twice the odds of the window; 8 at most.
+
+With privacy, at the same epsilon and delta, and for the same neighbours (one row replaced):
+
+- **OpenDP**: one `make_gaussian_threshold` for a window (unknown keys), over the counts of every
+  pattern with every label, calibrated by OpenDP's own privacy map. Given to it, by the proof of
+  bench/group_by.py: a replaced row moves at most 2P of the counts by 1, and windows are disjoint.
+- **PipelineDP**: `DPEngine.aggregate` of the same keys, each counted once a row, with post-aggregation
+  thresholding and Gaussian noise. 12 us a row and pattern, so on tables only unless asked for.
+
+What they release is turned into causes by `bench.group_by.Choice`; on a table they peel, as often as
+`bench.group_by.peels_for` says. Their noise is their own, so a second run differs a little; that of
+littlestone is `SeededNoise`, which is not private: a rehearsal.
+
+`--tune` chose settings on seeds from 0 on; the table is of seeds from 10,000 on. A peer that is not
+installed is said to be so. None is a dependency, and all of them run beside littlestone:
+`pip install divexplorer pipeline-dp sliceline 'pysubgroup<0.9'` (later ones ask for numpy < 2).
+"""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from itertools import chain, islice, pairwise, product
+from math import prod, sqrt
+from statistics import mean
+from time import process_time
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+
+from bench.causes import DELTA, MAKERS, MOST_GAIN, run_private_causes, score
+from bench.ceiling import run_ceiling
+from bench.group_by import (
+    LIMIT,
+    Choice,
+    Config,
+    Counts,
+    Ints,
+    Key,
+    Timeline,
+    gaussian_sigma,
+    keys_of,
+    peels_for,
+    spelt,
+    split_key,
+    subsets,
+)
+from bench.incidents import Cause, Incident, Mask, Planted, matches
+from bench.output import publish
+from bench.tables import LEAST_GAIN, learn_causes, make_real_table, played, twice_the_odds
+
+EPSILON, SEED, STREAMS, RUNS, JOBS = 1.0, 10_000, 2, 2, 2
+LONGEST, RANKED = 100_000, 100
+GROUPS = {
+    "stand still": ("one", "pair", "two", "nested"),
+    "begin, end": ("late", "repaired"),
+    "hard": ("hard", "big", "shift", "tempt"),
+    "rate moves": ("ramp", "fall", "jump", "storm", "campaign"),
+    "no cause": ("null", "storm0"),
+}
+TABLES = ("phishing", "shuttle")
+
+
+class Setting(NamedTuple):
+    """What a peer is told: its windows, the margin of a cause, and two numbers of its own."""
+
+    windows: str = "tenths"
+    margin: float = 3.0
+    first: float = 0.0
+    second: float = 0.0
+
+
+Ends: TypeAlias = list[tuple[int, int]]
+
+
+def _doubling(rounds: int) -> list[int]:
+    return [0, *(rounds >> shift for shift in reversed(range(6)))]
+
+
+WINDOWS: dict[str, Callable[[int], Ends]] = {
+    "tenths": lambda rounds: list(pairwise(np.linspace(0, rounds, 11).astype(int).tolist())),
+    "doubling": lambda rounds: list(pairwise(_doubling(rounds))),
+    "all so far": lambda rounds: [(0, stop) for stop in _doubling(rounds)[1:]],
+}
+
+
+# Without privacy: a function ranks the patterns of a window, best first.
+
+
+def _codes(incident: Incident, start: int, stop: int) -> pd.DataFrame:
+    return pd.DataFrame({name: codes[start:stop] for name, codes in incident.codes.items()})
+
+
+def _duckdb(incident: Incident, start: int, stop: int, setting: Setting) -> Iterator[Key]:
+    """Yield the pattern of the highest gain, then that of the rows without it, and so on."""
+    import duckdb
+
+    labels, names = incident.labels[start:stop], list(incident.codes)
+    rate = twice_the_odds(labels)
+    weights = np.where(labels, 1.0, -rate / (1 - rate))
+    events = _codes(incident, start, stop).assign(_weight=weights)
+    columns = ", ".join(f'"{name}"' for name in names)
+    sets = ", ".join(
+        "(" + ", ".join(f'"{name}"' for name in some) + ")"
+        for some in subsets(incident, incident.width)
+    )
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("set enable_progress_bar = false")
+        connection.from_df(events).create("events")
+        while True:
+            row = connection.execute(
+                f"select {columns} from events group by grouping sets ({sets}) having"
+                f" sum(_weight) > {setting.margin} * sqrt(sum(_weight * _weight))"
+                f" order by sum(_weight) desc, grouping_id({columns}) desc limit 1"
+            ).fetchone()
+            if row is None:
+                return
+            pairs = [
+                (name, code) for name, code in zip(names, row, strict=True) if code is not None
+            ]
+            yield frozenset(pairs)
+            equal = " and ".join(f'"{name}" = {code}' for name, code in pairs)
+            connection.execute(f"delete from events where {equal}")
+
+
+def _divexplorer(incident: Incident, start: int, stop: int, setting: Setting) -> Iterator[Key]:
+    """First: the least support. Second: what a redundant pattern may differ by; below 0 rank by t."""
+    from divexplorer import DivergenceExplorer, DivergencePatternProcessor
+
+    frame = _codes(incident, start, stop).assign(_label=incident.labels[start:stop].astype(int))
+    patterns = DivergenceExplorer(frame).get_pattern_divergence(
+        min_support=setting.first, boolean_outcomes=["_label"], attributes=list(incident.codes)
+    )
+    patterns = patterns[patterns["length"] <= incident.width]
+    ranked = DivergencePatternProcessor(patterns, "_label").get_patterns(
+        th_redundancy=abs(setting.second)
+    )
+    ranked = ranked[(ranked["_label_div"] > 0) & (ranked["length"] > 0)]
+    if setting.second < 0:
+        ranked = ranked.sort_values("_label_t", ascending=False, kind="stable")
+    for itemset in ranked["itemset"]:
+        pairs = (item.rpartition("=") for item in itemset)
+        yield frozenset((name, int(code)) for name, _, code in pairs)
+
+
+def _sliceline(incident: Incident, start: int, stop: int, setting: Setting) -> Iterator[Key]:
+    """First: alpha. Second: the least support."""
+    from sliceline.slicefinder import Slicefinder
+
+    support = max(32, int(setting.second * (stop - start)))
+    finder = Slicefinder(setting.first, RANKED, incident.width, support, verbose=False)
+    frame, labels = _codes(incident, start, stop), incident.labels[start:stop]
+    if not labels.any():
+        return
+    finder.fit(frame.to_numpy(), labels.astype(float))
+    for codes in finder.top_slices_:
+        pairs = zip(incident.codes, codes, strict=True)
+        yield frozenset((name, int(code)) for name, code in pairs if code is not None)
+
+
+def _pysubgroup(incident: Incident, start: int, stop: int, setting: Setting) -> Iterator[Key]:
+    """First: the exponent of the size. Second: the least share of a value."""
+    import pysubgroup as ps
+
+    frame = _codes(incident, start, stop).assign(_label=incident.labels[start:stop])
+    space = [
+        ps.EqualitySelector(name, code)
+        for name in incident.codes
+        for code, size in frame[name].value_counts().items()
+        if size >= setting.second * len(frame)
+    ]
+    task = ps.SubgroupDiscoveryTask(
+        frame,
+        ps.BinaryTarget("_label", True),
+        space,
+        result_set_size=RANKED,
+        depth=incident.width,
+        qf=ps.StandardQF(setting.first),
+    )
+    for _, subgroup in ps.DFS(ps.BitSetRepresentation).execute(task).to_descriptions():
+        if subgroup.selectors:
+            yield frozenset((s.attribute_name, int(s.attribute_value)) for s in subgroup.selectors)
+
+
+def keep(
+    incident: Incident, start: int, stop: int, ranked: Iterable[Key], margin: float
+) -> list[Key]:
+    """Keep, in their order, patterns that gain by rows which none kept before matches."""
+    labels = incident.labels[start:stop]
+    rate = twice_the_odds(labels)
+    weights = np.where(labels, 1.0, -rate / (1 - rate))
+    left, kept = np.ones(stop - start, dtype=bool), list[Key]()
+    for key in ranked:
+        inside = left & matches(incident.codes, key, start, stop)
+        own = weights[inside]
+        if own.sum() > margin * sqrt(np.square(own).sum()):
+            kept.append(key)
+            left &= ~inside
+            if len(kept) == LIMIT:
+                break
+    return kept
+
+
+# With privacy: a function releases the counts of a window.
+
+
+class Released(NamedTuple):
+    """Noisy counts by number of pattern and label, and what they had to exceed."""
+
+    counts: dict[int, float]
+    deviation: float
+    threshold: float
+
+
+class Numbered:
+    """Number every pattern with every label, by the columns and their values alone."""
+
+    def __init__(self, incident: Incident) -> None:
+        self.incident = incident
+        self.sets = [(), *subsets(incident, incident.width)]
+        sizes = [2 * prod(len(incident.values[name]) for name in names) for names in self.sets]
+        self.offsets = np.cumsum([0, *sizes])
+
+    def rows(self, start: int, stop: int, left: Mask) -> Iterator[Ints]:
+        """Return for each set of columns the number of every row that is left."""
+        places = np.flatnonzero(left)
+        labels = self.incident.labels[start:stop][places]
+        for names, offset in zip(self.sets, self.offsets, strict=False):
+            keys = keys_of(self.incident, names, start, stop, places)
+            yield offset + 2 * keys + labels
+
+    def pattern(self, number: int) -> tuple[Key, bool]:
+        """Return the pattern and the label of a number."""
+        place = int(np.searchsorted(self.offsets, number, side="right")) - 1
+        key, label = divmod(number - int(self.offsets[place]), 2)
+        return split_key(self.incident, self.sets[place], key), bool(label)
+
+
+@cache
+def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, float, int]:
+    """Return what releases counts of which a replaced row moves so many by 1; sigma, threshold."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = (
+        dp.map_domain(dp.atom_domain(T=dp.i64), dp.atom_domain(T=dp.i64)),
+        dp.l02inf_distance(dp.absolute_distance(T=dp.f64)),
+    )
+    d_in = (moved, sqrt(moved), 1.0)
+
+    def noisy(scale: float, threshold: int) -> Any:
+        return dp.m.make_gaussian_threshold(*space, scale=scale, threshold=threshold)
+
+    def private(scale: float, threshold: int, spent: float) -> Any:
+        return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(noisy(scale, threshold)), spent)
+
+    # Half of delta is for the noise, the rest for keys of one row.
+    scale = dp.binary_search_param(
+        lambda scale: private(scale, 10**9, delta / 2),
+        d_in,
+        (epsilon, delta / 2),
+        bounds=(sqrt(moved / (8 + 8 * epsilon)), 100 * sqrt(moved) / epsilon),
+    )
+    rho, _ = noisy(scale, 10**9).map(d_in)
+    threshold = dp.binary_search_param(
+        lambda threshold: noisy(scale, threshold), d_in, (rho, delta / 2), bounds=(1, 10**8)
+    )
+    measurement = private(scale, threshold, delta)
+    assert measurement.check(d_in, (epsilon, delta)), "more is spent than asked for"
+    return measurement, scale, threshold
+
+
+def _opendp(rows: Iterable[Ints], moved: int, epsilon: float) -> Released:
+    measurement, scale, threshold = _opendp_measurement(moved, epsilon, DELTA)
+    tallies = [np.unique(numbers, return_counts=True) for numbers in rows]
+    pairs = chain.from_iterable(zip(k.tolist(), c.tolist(), strict=True) for k, c in tallies)
+    return Released(measurement(dict(pairs)), scale, threshold)
+
+
+def _pipeline_dp(rows: Iterable[Ints], moved: int, epsilon: float) -> Released:
+    import pipeline_dp as pdp
+
+    accountant = pdp.NaiveBudgetAccountant(total_epsilon=epsilon, total_delta=DELTA)
+    params = pdp.AggregateParams(
+        metrics=[pdp.Metrics.PRIVACY_ID_COUNT],
+        noise_kind=pdp.NoiseKind.GAUSSIAN,
+        # A row lists half as many: what a replaced one moves is what such a unit could.
+        max_partitions_contributed=moved,
+        max_contributions_per_partition=1,
+        partition_selection_strategy=pdp.PartitionSelectionStrategy.GAUSSIAN_THRESHOLDING,
+        post_aggregation_thresholding=True,
+    )
+    extractors = pdp.DataExtractors(
+        privacy_id_extractor=lambda pair: pair[0],
+        partition_extractor=lambda pair: pair[1],
+        value_extractor=lambda pair: 0,
+    )
+    pairs = [pair for numbers in rows for pair in enumerate(numbers.tolist())]
+    result = pdp.DPEngine(accountant, pdp.LocalBackend()).aggregate(pairs, params, extractors)
+    accountant.compute_budgets()
+    counts = {number: metrics.privacy_id_count for number, metrics in result}
+    # It does not say what its noise and threshold are; these decide nothing about privacy.
+    sigma = gaussian_sigma(sqrt(moved), epsilon, DELTA / 2)
+    return Released(counts, sigma, min(counts.values(), default=0.0))
+
+
+def choose(
+    numbered: Numbered, released: Released, published: list[Key], rows: int, setting: Setting
+) -> list[Key]:
+    """Choose causes from released counts alone; a negative count that is not there is a half."""
+    counts: dict[Key, dict[bool, float]] = {}
+    for number, noisy in released.counts.items():
+        key, label = numbered.pattern(number)
+        counts.setdefault(key, {})[label] = noisy
+    unseen = released.threshold / 2
+    of_all = counts.pop(frozenset(), {})
+    positives, negatives = of_all.get(True, unseen), of_all.get(False, unseen)
+    cost = min(max(2 * positives / max(negatives, 1.0), 0.02 / 0.98), 49.0)
+    pairs = {
+        key: Counts(of[True], of.get(False, unseen)) for key, of in counts.items() if True in of
+    }
+    config = Config(margin=setting.margin, keep=setting.first)
+    choice = Choice(cost, released.deviation, released.threshold, numbered.incident.width, config)
+    return choice.choose(pairs, published, rows)
+
+
+# Methods: what they answer on a stream, and on a table.
+
+
+class Peer(NamedTuple):
+    """A package, its rank or its release, and on how many rows and patterns it is used."""
+
+    package: str
+    rank: Callable[[Incident, int, int, Setting], Iterable[Key]] | None = None
+    release: Callable[[Iterable[Ints], int, float], Released] | None = None
+    streams: bool = True
+
+    def answer(
+        self, incident: Incident, start: int, stop: int, public: list[Key], setting: Setting,
+        epsilon: float, peels: int = 1,
+    ) -> list[Key]:  # fmt: skip
+        """Return the causes of a window; peel so often, with a part of the budget each."""
+        if self.rank is not None:
+            ranked = self.rank(incident, start, stop, setting)
+            return keep(incident, start, stop, ranked, setting.margin)
+        assert self.release is not None
+        numbered, chosen = Numbered(incident), list[Key]()
+        left = np.ones(stop - start, dtype=bool)
+        moved = 2 * len(numbered.sets) * peels
+        for peel in reversed(range(peels)):
+            released = self.release(numbered.rows(start, stop, left), moved, epsilon)
+            found = choose(numbered, released, public, int(left.sum()), setting)
+            chosen += found[: 1 if peel else LIMIT - len(chosen)]
+            if not found:
+                break
+            left &= ~matches(incident.codes, found[0], start, stop)
+        return chosen
+
+
+PEERS = {
+    "DuckDB": Peer("duckdb", _duckdb),
+    "divexplorer": Peer("divexplorer", _divexplorer),
+    "sliceline": Peer("sliceline", _sliceline),
+    "pysubgroup": Peer("pysubgroup", _pysubgroup),
+    "OpenDP": Peer("opendp", release=_opendp),
+    "PipelineDP": Peer("pipeline_dp", release=_pipeline_dp, streams=False),
+}
+OURS, GREEDY = "littlestone", "greedy, told all"
+METHODS = (OURS, *reversed(PEERS), GREEDY)
+SETTINGS = {
+    "DuckDB": Setting("doubling"),
+    "divexplorer": Setting("all so far", first=0.01, second=0.01),
+    "sliceline": Setting("all so far", first=0.95, second=0.01),
+    "pysubgroup": Setting("all so far", first=1.0, second=0.01),
+    # The margins of `bench.group_by.Config`, for which the same choice was tuned.
+    "OpenDP": Setting("doubling", first=2.0),
+    "PipelineDP": Setting("doubling", first=2.0),
+}
+
+
+def answers(
+    name: str, incident: Incident, setting: Setting | None = None, epsilon: float = EPSILON
+) -> Timeline:
+    """Return what a method says of a stream, and from which round on."""
+    if name == OURS:
+        return run_private_causes(incident, incident.width, epsilon)
+    if name == GREEDY:
+        return run_ceiling(incident, width=incident.width)
+    setting, timeline, keys = setting or SETTINGS[name], [(0, tuple[Cause, ...]())], list[Key]()
+    for start, stop in WINDOWS[setting.windows](incident.rounds):
+        keys = PEERS[name].answer(incident, start, stop, keys, setting, epsilon)
+        timeline.append((stop, spelt(incident, keys)))
+    return timeline
+
+
+def answer_once(
+    name: str, table: Incident, run: int, setting: Setting | None = None, epsilon: float = EPSILON
+) -> tuple[Cause, ...]:
+    """Return what a method says of a finished table."""
+    if name == OURS:
+        return tuple(learn_causes(table, epsilon, run))
+    if name == GREEDY:
+        return tuple(p.cause for p in table.planted)
+    peer = PEERS[name]
+    peels = 1 if peer.release is None else peels_for(table.rounds)
+    keys = peer.answer(table, 0, table.rounds, [], setting or SETTINGS[name], epsilon, peels)
+    return spelt(table, keys)
+
+
+def with_greedy(table: Incident) -> Incident:
+    """Return a table whose planted causes are those of the greedy search that is told everything."""
+    ((_, causes),) = run_ceiling(table, width=table.width, margin=0)
+    return replace(table, planted=tuple(Planted(cause, 0, table.rounds) for cause in causes))
+
+
+def score_once(table: Incident, causes: tuple[Cause, ...]) -> tuple[float, float]:
+    """Return F1 and the share of the gain of a table's planted causes."""
+    scored = score(table, [(0, causes)], "")
+    return scored.f1, max(scored.net / max(scored.net + scored.regret, LEAST_GAIN), -MOST_GAIN)
+
+
+# Runs.
+
+
+class Task(NamedTuple):
+    """One stream of a kind, or one table, and the methods to play on it, each at its setting."""
+
+    kind: str
+    seed: int
+    number: int
+    methods: tuple[tuple[str, Setting | None], ...]
+    epsilon: float = EPSILON
+
+
+class Score(NamedTuple):
+    """F1, gain and processor time."""
+
+    f1: float
+    gain: float
+    seconds: float
+
+
+def make_short(kind: str, seed: int, number: int) -> Incident:
+    """Return the stream of this number, from 0 on, of those that are short enough from a seed on."""
+    streams = (MAKERS[kind](each) for each in range(seed, seed + 1_000))
+    return next(islice((s for s in streams if s.rounds <= LONGEST), number, None))
+
+
+def attempt(task: Task) -> list[Score]:
+    """Play the methods of a task."""
+    warnings.filterwarnings("ignore")
+    if task.kind not in MAKERS:
+        table, scores = with_greedy(make_real_table(task.kind)), list[Score]()
+        for name, setting in task.methods:
+            begun = process_time()
+            causes = answer_once(name, table, task.seed + task.number, setting, task.epsilon)
+            scores.append(Score(*score_once(table, causes), process_time() - begun))
+        return scores
+    stream, scores = make_short(task.kind, task.seed, task.number), list[Score]()
+    for name, setting in task.methods:
+        begun = process_time()
+        timeline = answers(name, stream, setting, task.epsilon)
+        spent = process_time() - begun
+        scored = score(stream, timeline, name)
+        scores.append(Score(scored.f1, scored.gain, spent))
+    return scores
+
+
+def _cell(scores: Sequence[Score]) -> str:
+    return (
+        f"{mean(s.f1 for s in scores):.2f} / {mean(s.gain for s in scores):.2f}" if scores else ""
+    )
+
+
+def _compare(options: argparse.Namespace, methods: Sequence[str]) -> None:
+    """Play all methods on all streams and tables, and publish one table."""
+    tables = options.tables.split(",")
+    installed = [m for m in methods if m not in PEERS or find_spec(PEERS[m].package)]
+    on_streams = [m for m in installed if options.methods or m not in PEERS or PEERS[m].streams]
+    tasks = [
+        Task(kind, options.seed, number, tuple((m, None) for m in on_streams), options.epsilon)
+        for kind in chain.from_iterable(GROUPS.values())
+        for number in range(options.streams)
+    ]
+    tasks += [
+        Task(name, options.seed, number, tuple((m, None) for m in installed), options.epsilon)
+        for name in tables
+        for number in range(options.runs)
+    ]
+    scores: dict[tuple[str, str], list[Score]] = {}
+    group_of = {kind: group for group, kinds in GROUPS.items() for kind in kinds}
+    for task, found in zip(tasks, played(attempt, tasks, options.jobs, "peers"), strict=True):
+        for (method, _), each in zip(task.methods, found, strict=True):
+            scores.setdefault((method, group_of.get(task.kind, task.kind)), []).append(each)
+    title = f"F1 / gain, epsilon {options.epsilon:g}, delta {DELTA:g} where private"
+    table = Table("method", "private", "windows", title=title)
+    for name in (*GROUPS, *tables, "s"):
+        table.add_column(name, justify="right")
+    for method in methods:
+        private = method == OURS or (method in PEERS and PEERS[method].release is not None)
+        setting = SETTINGS.get(method)
+        told = [method, "yes" if private else "no", setting.windows if setting else ""]
+        if method not in installed:
+            table.add_row(*told, *["not installed" for _ in (*GROUPS, *tables)], "")
+            continue
+        cells = [_cell(scores.get((method, name), [])) for name in (*GROUPS, *tables)]
+        spent = [s.seconds for (name, _), some in scores.items() if name == method for s in some]
+        table.add_row(*told, *cells, f"{mean(spent):.1f}")
+    publish("causes_peers", table)
+
+
+# Settings, one of three after the other: windows, own numbers, margin.
+
+TRIED: dict[str, tuple[Sequence[float], Sequence[float]]] = {
+    "DuckDB": ((0.0,), (0.0,)),
+    "divexplorer": ((0.01, 0.03), (0.01, -0.01)),
+    "sliceline": ((0.9, 0.95, 0.99), (0.01, 0.003)),
+    "pysubgroup": ((1.0, 0.7, 0.5), (0.01, 0.003)),
+    "OpenDP": ((0.0, 2.0), (0.0,)),
+}
+MARGINS = (3.0, 5.0, 8.0)
+DEVELOPMENT = ("pair", "late", "hard", "shift", "jump", "storm0")
+
+
+def tune(name: str, options: argparse.Namespace) -> Setting:
+    """Print the mean of F1 and gain of each setting on development seeds; return the best."""
+    best = SETTINGS[name]
+    firsts, seconds = TRIED[name]
+    private = PEERS[name].release is not None
+    windows = [w for w in WINDOWS if not private or w != "all so far"]
+    steps: list[Callable[[Setting], list[Setting]]] = [
+        lambda best: [best._replace(windows=w) for w in windows],
+        lambda best: [best._replace(first=a, second=b) for a, b in product(firsts, seconds)],
+        lambda best: [best._replace(margin=margin) for margin in MARGINS],
+    ]
+    for step in steps:
+        settings = step(best)
+        tasks = [
+            Task(kind, 0, number, tuple((name, s) for s in settings))
+            for kind in DEVELOPMENT
+            for number in range(options.streams)
+        ]
+        columns = zip(*played(attempt, tasks, options.jobs, name), strict=True)
+        marks = [mean((s.f1 + s.gain) / 2 for s in column) for column in columns]
+        for mark, setting in zip(marks, settings, strict=True):
+            print(f"{name}  {mark:.3f}  {setting}", flush=True)
+        best = max(zip(marks, settings, strict=True))[1]
+    print(f"{name}: {best}")
+    return best
+
+
+def run(arguments: Sequence[str] = ()) -> None:
+    """Print the table, or tune."""
+    made = argparse.ArgumentParser(prog="python -m bench causes_peers", description=__doc__)
+    made.formatter_class = argparse.RawDescriptionHelpFormatter
+    made.add_argument("--methods", default="", help=f"comma-separated: {', '.join(METHODS)}")
+    made.add_argument("--tables", default=",".join(TABLES), help="comma-separated, of bench.tables")
+    made.add_argument("--streams", type=int, default=STREAMS, help="streams of each kind")
+    made.add_argument("--runs", type=int, default=RUNS, help="of each table")
+    made.add_argument("--seed", type=int, default=SEED, help="the first seed")
+    made.add_argument("--epsilon", type=float, default=EPSILON)
+    made.add_argument("--jobs", type=int, default=JOBS, help="processes")
+    made.add_argument("--tune", action="store_true", help="choose settings on seeds from 0 on")
+    options = made.parse_args(list(arguments))
+    methods = options.methods.split(",") if options.methods else METHODS
+    if unknown := set(methods) - set(METHODS):
+        sys.exit(f"unknown method: {', '.join(sorted(unknown))}")
+    if not options.tune:
+        _compare(options, methods)
+    for name in TRIED if options.tune else ():
+        if name in methods and find_spec(PEERS[name].package):
+            tune(name, options)
