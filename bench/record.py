@@ -67,7 +67,7 @@ def describe_run(tree: str, parts: int, seconds: float, failed: Iterable[str]) -
 
     broken = ", ".join(failed)
     return (
-        f"The latest run, on {date.today():%-d %B %Y}, played {parts} parts in {seconds / 60:.0f} "
+        f"The latest run, on {date.today():%-d %B %Y}, played {parts} part{'s' if parts > 1 else ''} in {seconds / 60:.0f} "
         f"minutes with littlestone {__version__} (source tree `{tree}`), Python "
         f"{platform.python_version()} and {os.cpu_count()} cores"
         + (f"; these failed: {broken}." if broken else ".")
