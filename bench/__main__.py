@@ -51,7 +51,10 @@ PARTS = {
         "selectors",
         "shape",
     )
-} | {"causes_fixed": "bench.causes:run_fixed", "single_rows": "bench.speed:run_single_rows"}
+} | {
+    "causes_fixed": "bench.causes:run_fixed",
+    "single_rows": "bench.speed:run_single_rows",
+}
 
 
 def main(arguments: Sequence[str], parts: dict[str, str] = PARTS) -> int:

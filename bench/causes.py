@@ -27,7 +27,7 @@ when it matches exactly the same rows of the stream.
 - **first**: rounds from the beginning of the first planted cause to the first release that names
   an active cause; the stream's end if there is none.
 
-Intervals are 95 % bootstrap intervals of the mean over streams; differences are paired by stream.
+Intervals are 95 % bootstrap intervals of the mean over streams.
 """
 
 import argparse
@@ -397,23 +397,6 @@ def _table(title: str, cells: Cells, groups: Groups) -> Table:
     return table
 
 
-def _differences(groups: Groups) -> Table:
-    table = Table("stream", title="causes learner less GROUP BY, paired by stream")
-    for name in ("F1", "over time", "regret"):
-        table.add_column(name, justify="right")
-    for (kind, method), theirs in groups.items():
-        ours = groups.get((kind, "causes"))
-        if method == "group-by" and ours:
-            pairs = list(zip(ours, theirs, strict=True))
-            table.add_row(
-                kind,
-                _with_interval([a.f1 - b.f1 for a, b in pairs], ".2f"),
-                _with_interval([a.over_time - b.over_time for a, b in pairs], ".2f"),
-                _with_interval([a.regret - b.regret for a, b in pairs], ",.0f"),
-            )
-    return table
-
-
 # Aims.
 
 
@@ -646,9 +629,7 @@ def run(arguments: Sequence[str] = ()) -> None:
     title = f"epsilon {options.epsilon:g}, delta {DELTA:g}; 95 % bootstrap intervals"
     console.print(_table(f"What was published: {title}", PUBLISHED, groups))
     console.print(_table(f"The rule in force: {title}", IN_FORCE, groups))
-    for table in (_differences(groups), _aims(groups)):
-        if table.row_count:
-            console.print(table)
+    console.print(_aims(groups))
     (publish_fixed if options.fixed else publish_lines)(groups)
 
 

@@ -19,6 +19,7 @@ MARKED = re.compile(r"(<!-- bench: ([\w.-]+) -->)(.*?)(<!-- /bench -->)", re.DOT
 WIDTH = 100
 
 _blocks: dict[str, str] = {}
+_figures: dict[Path, str] = {}
 
 
 def publish(name: str, table: "Table") -> None:
@@ -35,6 +36,12 @@ def publish_text(name: str, text: str) -> None:
     keep(name, text)
 
 
+def publish_figure(path: Path, svg: str) -> None:
+    """Keep a figure, which is written to its file with the tables."""
+    print(f"drawn: {path}")
+    _figures[path] = svg
+
+
 def keep(name: str, text: str) -> None:
     """Keep a text for the documents, without printing it."""
     _blocks[name] = text
@@ -48,6 +55,7 @@ def published() -> set[str]:
 def forget() -> None:
     """Drop what was published."""
     _blocks.clear()
+    _figures.clear()
 
 
 def as_markdown(table: "Table") -> str:
@@ -89,6 +97,8 @@ def part_of(name: str) -> str:
 
 def write_blocks(root: Path = Path()) -> None:
     """Put what was published between the marks of its name, and leave the rest as it is."""
+    for path, svg in _figures.items():
+        (root / path).write_text(svg, "utf-8")
     for document in documents(root):
         text = document.read_text("utf-8")
         filled = MARKED.sub(_filled, text)

@@ -65,10 +65,10 @@ def describe_run(tree: str, parts: int, seconds: float, failed: Iterable[str]) -
     """Return one sentence on a run."""
     from littlestone import __version__
 
-    broken = ", ".join(failed)
+    broken, plural = ", ".join(failed), "s" if parts > 1 else ""
     return (
-        f"The latest run, on {date.today():%-d %B %Y}, played {parts} parts in {seconds / 60:.0f} "
-        f"minutes with littlestone {__version__} (source tree `{tree}`), Python "
+        f"The latest run, on {date.today():%-d %B %Y}, played {parts} part{plural} in "
+        f"{seconds / 60:.0f} minutes with littlestone {__version__} (source tree `{tree}`), Python "
         f"{platform.python_version()} and {os.cpu_count()} cores"
         + (f"; these failed: {broken}." if broken else ".")
     )

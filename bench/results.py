@@ -17,7 +17,7 @@ from statistics import median
 from rich.table import Table
 
 from bench.charts import Chart, Curve
-from bench.output import publish, publish_text
+from bench.output import publish, publish_figure, publish_text
 from littlestone._classes.specs import parse_spec
 from littlestone._learners.registry import Terms
 from littlestone._plots import COLOURS, INK, SOFT
@@ -103,9 +103,7 @@ def run(arguments: Sequence[str] = ()) -> None:
         lines = _lines(games, seeds)
         publish(games.name, _table(games, lines))
         for name, stream in games.figures:
-            file = FOLDER / f"{name}.svg"
-            file.write_text(_chart(name, games, lines, stream).svg(), encoding="utf-8")
-            print(f"drawn: {file}")
+            publish_figure(FOLDER / f"{name}.svg", _chart(name, games, lines, stream).svg())
     publish_text("results.seeds", str(seeds))
 
 
@@ -121,11 +119,11 @@ def _table(games: Games, lines: dict[str, list[Line]]) -> Table:
     for spec, played in lines.items():
         for line in played:
             mistakes = [game.mistakes for game in line.games]
-            cell = f"{median(mistakes):,g} ({max(mistakes):,})" if mistakes else "cannot"
+            cell = f"{median(mistakes):,.10g} ({max(mistakes):,})" if mistakes else "cannot"
             cells.setdefault(_place(games, spec, line), {})[line.stream, line.learner] = cell
     for place, row in cells.items():
         bound = [str(_bound(games, place))] if games.across == "epsilon" else []
-        table.add_row(f"{place:,g}", *(row[column] for column in columns), *bound)
+        table.add_row(f"{place:,.10g}", *(row[column] for column in columns), *bound)
     return table
 
 

@@ -32,6 +32,7 @@ def good() -> None:
     table.add_row("x", "y", "1")
     output.publish("good", table)
     output.publish_text("good.size", "7")
+    output.publish_figure(Path("docs/good.svg"), "<svg/>")
 
 
 def bad() -> None:
@@ -66,6 +67,7 @@ def test_only_what_stands_between_the_marks_of_a_published_name_is_replaced(page
     new = new.replace("good -->\nold\n", f"good -->\n\n{table}\n\n")
     assert text == new
     assert Path("other.md").read_text("utf-8") == PAGE
+    assert Path("docs/good.svg").read_text("utf-8") == "<svg/>"
     output.write_blocks()
     assert page.read_text("utf-8") == new
 
@@ -102,6 +104,7 @@ def test_without_write_no_document_changes(page: Path) -> None:
     assert main(["god"], PLANTED) == 2
     assert main(["good", "--fast"], PLANTED) == 1, "it takes no options"
     assert page.read_text("utf-8") == PAGE
+    assert not Path("docs/good.svg").exists()
 
 
 def test_a_later_run_replaces_the_lines_of_its_parts_only(page: Path) -> None:
