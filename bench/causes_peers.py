@@ -268,7 +268,7 @@ class Numbered:
 
 
 @cache
-def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, float, int]:
+def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, float, float]:
     """Return what releases counts of which a replaced row moves so many by 1; sigma, threshold."""
     import opendp.prelude as dp
 
@@ -279,10 +279,10 @@ def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, 
     )
     d_in = (moved, sqrt(moved), 1.0)
 
-    def noisy(scale: float, threshold: int) -> Any:
+    def noisy(scale: float, threshold: float) -> Any:
         return dp.m.make_gaussian_threshold(*space, scale=scale, threshold=threshold)
 
-    def private(scale: float, threshold: int, spent: float) -> Any:
+    def private(scale: float, threshold: float, spent: float) -> Any:
         return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(noisy(scale, threshold)), spent)
 
     # Half of delta is for the noise, the rest for keys of one row.
