@@ -37,7 +37,10 @@ What they release is turned into causes by `bench.group_by.Choice`; on a table t
 `bench.group_by.peels_for` says. Their noise is their own, so a second run differs a little; that of
 littlestone is `SeededNoise`, which is not private: a rehearsal.
 
-`--tune` chose settings on seeds from 0 on; the table is of seeds from 10,000 on. A peer that is not
+`--tune`, on seeds from 0 on, chose windows and margin of DuckDB and the windows of sliceline and
+pysubgroup. Their other numbers are those of their authors, those of divexplorer are not tuned at all,
+and those of OpenDP were chosen by bench/group_by_tuning.py. The table is of seeds from 10,000 on.
+A peer that is not
 installed is said to be so. None is a dependency, and all of them run beside littlestone:
 `pip install divexplorer pipeline-dp sliceline 'pysubgroup<0.9'` (later ones ask for numpy < 2).
 """
@@ -268,7 +271,7 @@ class Numbered:
 
 
 @cache
-def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, float, int]:
+def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, float, float]:
     """Return what releases counts of which a replaced row moves so many by 1; sigma, threshold."""
     import opendp.prelude as dp
 
@@ -279,10 +282,10 @@ def _opendp_measurement(moved: int, epsilon: float, delta: float) -> tuple[Any, 
     )
     d_in = (moved, sqrt(moved), 1.0)
 
-    def noisy(scale: float, threshold: int) -> Any:
+    def noisy(scale: float, threshold: float) -> Any:
         return dp.m.make_gaussian_threshold(*space, scale=scale, threshold=threshold)
 
-    def private(scale: float, threshold: int, spent: float) -> Any:
+    def private(scale: float, threshold: float, spent: float) -> Any:
         return dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(noisy(scale, threshold)), spent)
 
     # Half of delta is for the noise, the rest for keys of one row.
