@@ -177,7 +177,9 @@ def main(words: list[str]) -> None:
     jobs = os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
         trees = Trees(Path(folder).resolve(), jobs)
-        running = {pool.submit(trees.killed, mutant): mutant for mutant in chosen}
+        # By name, since neighbours in the list share tests and would wait for one another.
+        by_name = sorted(chosen, key=lambda mutant: mutant.name)
+        running = {pool.submit(trees.killed, mutant): mutant for mutant in by_name}
         try:
             for done in as_completed(running):
                 mutant, (dead, seconds) = running[done], done.result()
