@@ -3,8 +3,8 @@
 
     How it corresponds. A round is a user and a row. Where a draw is made, [rounds h] are those of its epoch. Of each user
     it reads the first R of them, in the first m epochs in which the user has a round: [users_at], a function of who
-    appears when, as in PrivateCauses._within_cap. [window h] are the rounds that counts are about; that they hold one of a
-    user at most is a premise. Worlds differ in the rows of one user, at the same places ([same_but]); rows may be chosen
+    appears when, as in PrivateCauses._within_cap. [window h] are the rounds that counts are about, one of a user at most:
+    [Theorem_19_counted] has the first of each user, as CauseCounts.note_user. Worlds differ in the rows of one user, at the same places ([same_but]); rows may be chosen
     on the way, for both worlds. There is no monitor, so releases follow each other as in Releases.v, and rates, weights,
     c0, deltas and scales are functions of what was released.
     Theorem_19: costs of what reads or counts the user, added up on every path.
@@ -229,7 +229,7 @@ Proof.
     intros h; try apply user_lawful. apply stream_near.
 Qed.
 
-(** The code of today but for numbers that change: m epochs that read the user, E windows that count one of its rounds. *)
+(** Numbers that do not change: m epochs that read the user, E windows that count one of its rounds. *)
 Theorem Theorem_19_constant (e_v s delta_1 : R) (E : nat) (l : Z) n :
   0 < e_v -> 0 <= s -> 0 <= delta_1 -> (0 < units)%Z -> (0 < E)%nat ->
   (forall h, rate (pub h) = s / IZR units /\ lowest h = l /\ delta h = delta_1 /\ 2 * INR E / e_v <= scale h) ->
@@ -270,6 +270,48 @@ Proof.
       apply Rmult_le_compat_r with (r := INR cap * delta_1) in Reads; lra.
 Qed.
 End Worlds.
+
+(** * Users counted once *)
+
+(** The first round of each user, in order: what the evidence counts of an epoch. *)
+Fixpoint firsts (seen : list user) (l : list round) : list round :=
+  match l with
+  | [] => []
+  | a :: rest => if in_dec eq_dec (fst a) seen then firsts seen rest else a :: firsts (fst a :: seen) rest
+  end.
+
+Lemma firsts_unseen seen l who : In who (map fst (firsts seen l)) -> ~ In who seen.
+Proof.
+  revert seen. induction l as [|a l IH]; intros seen; simpl; [tauto|]. destruct (in_dec eq_dec (fst a) seen) as [I|No]; [apply IH|].
+  simpl. intros [<-|I]; [exact No|]. intros I'. apply (IH _ I). now right.
+Qed.
+
+Lemma firsts_once seen l : NoDup (map fst (firsts seen l)).
+Proof.
+  revert seen. induction l as [|a l IH]; intros seen; simpl; [constructor|].
+  destruct (in_dec eq_dec (fst a) seen); [apply IH|]. simpl. constructor; [|apply IH].
+  intros I. apply firsts_unseen in I. apply I. now left.
+Qed.
+
+Lemma firsts_same who seen u v : same_but who u v -> same_but who (firsts seen u) (firsts seen v).
+Proof.
+  intros S. revert seen. induction S as [|a b u v [E Same] S IH]; intros seen; simpl; [constructor|]. rewrite <- E.
+  destruct (in_dec eq_dec (fst a) seen); [apply IH|]. constructor; [now split|apply IH].
+Qed.
+
+(** Of the rounds of an epoch the first of each user is counted: nothing is asked of windows any more. *)
+Corollary Theorem_19_counted who (rounds rounds' epoch epoch' : history -> list round) eps total n :
+  (forall h, same_but who (rounds h) (rounds' h)) -> (forall h, same_but who (epoch h) (epoch' h)) ->
+  (forall g h, good (pub h) (map snd (rounds g)) /\ good (pub h) (map snd (rounds' g))) ->
+  let window h := firsts [] (epoch h) in let window' h := firsts [] (epoch' h) in
+  (forall h, spent (user_cost rounds window who) h <= eps) -> (forall h, spent (user_chance rounds who) h <= total) ->
+  is_law (releases (user_stream rounds window) n) /\
+  close eps total (releases (user_stream rounds window) n) (releases (user_stream rounds' window') n).
+Proof.
+  intros Rounds Epochs Good window window'. apply Theorem_19; auto; intros h.
+  - apply firsts_same, Epochs.
+  - apply firsts_once.
+Qed.
 
 (** * Tables *)
 

@@ -165,9 +165,9 @@ def causes_term(x: Instance) -> str:
         moves.append(f"known_key rational {rational(str(idle * Fraction(weight)))} 0 {margin}")
     for rows, listed in zip(x["drops"], x["replaces"], strict=False):
         for narrower in listed:
-            weight = rational(str(Fraction(replace_weight) / len(listed)))
+            each = rational(str(Fraction(replace_weight) / len(listed)))
             moves.append(
-                f"plain_move rational {weight} (- {gain(rows)} + {gain(narrower)}) "
+                f"plain_move rational {each} (- {gain(rows)} + {gain(narrower)}) "
                 f"{replace_penalty * units}"
             )
     return f"ratios (causes_draw rational {rational(x['base'])} [{'; '.join(moves)}])"
@@ -361,7 +361,7 @@ def gate_term(x: Instance) -> str:
 
 def effect() -> Iterator[Instance]:
     """Yield rows of up to two of three patterns, of each label, for several published causes."""
-    published = (
+    published: tuple[list[list[int]], ...] = (
         [],
         [[0, 1]],
         [[0, 2]],
@@ -381,7 +381,7 @@ def effect_term(x: Instance) -> str:
     """Return what the row does: loss, score of its keys and of the drop, and its cell."""
     label = "None" if x["label"] == 0 else f"(Some {x['label']})"
     row = "Effect.null" if x["label"] < 0 else f"(Effect.example {integers(x['listed'])} {label})"
-    positive, negative, missed, alarm = *x["weights"], *x["costs"]
+    (positive, negative), (missed, alarm) = x["weights"], x["costs"]
     return f"effect {positive} {negative} {missed} {alarm} {pairs(x['causes'])} {row}"
 
 
