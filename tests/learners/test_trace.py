@@ -1,5 +1,7 @@
 """Traces: bounded, spread over the whole stream, and the same for the same samples."""
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
@@ -7,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from littlestone._classes.sets import Points
-from littlestone._hypotheses.rules import NEVER
+from littlestone._hypotheses.rules import NEVER, Hypothesis
 from littlestone._learners.dpsoa import DPSOA
-from littlestone._learners.trace import MOST_SAMPLES, Sample, Trace
+from littlestone._learners.forest import Forest
+from littlestone._learners.trace import MOST_SAMPLES, TOP, Sample, Trace
 
 
 def filled(keeps: list[bool], most: int = MOST_SAMPLES) -> Trace:
@@ -82,3 +85,28 @@ def test_small_batches_do_not_each_add_a_sample() -> None:
     assert late[-1] == 105_000  # the present is in it all the same
     assert all(later - earlier >= earlier >> 10 for earlier, later in pairwise(late[:-1]))
     assert len(late) > 40
+
+
+def test_votes_are_counted_only_for_samples_that_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+
+    def counting(forest: Forest) -> Mapping[Hypothesis, int]:
+        counted.append(forest)
+        return dict(Counter(rule for rule in forest.standing if rule is not None))
+
+    monkeypatch.setattr(Forest, "votes", property(counting))
+    learner = DPSOA(Points(), 1, 1e-9, 10**6, seed=1)
+    learner.learn_many(["a"] * 100_000, [0] * 100_000)
+    counted.clear()
+    for _ in range(500):
+        learner.learn_many(["a"] * 10, [0] * 10)
+    assert 0 < len(counted) < 100
+
+
+def test_a_sample_has_the_rules_with_most_votes_and_breaks_ties_by_key() -> None:
+    learner = DPSOA(Points(), 1, 1e-9, 10**6, seed=1)
+    values = [n % 7 if n % 3 else n for n in range(600)]
+    learner.learn_many(values, [1] * 600)
+    votes = sorted(learner.votes.items(), key=lambda pair: (-pair[1], pair[0].key))
+    assert len(votes) > TOP
+    assert learner.trace[-1].votes == tuple(votes[:TOP])
