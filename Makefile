@@ -43,7 +43,7 @@ law: .venv/dev
 
 # Every table of docs/results.md and the figures of the README, written into them: under an hour.
 # `.venv/bin/python -m bench PART` prints one part and writes nothing.
-bench: .venv/dev
+bench: .venv/bench
 	$(BIN)/python -m bench --write
 
 # Kills learners 1,000 times at random moments (files, Kafka, the service, Ray), and checks that nothing
@@ -86,6 +86,10 @@ clean:
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Setting up .venv (once; a minute or two) ..."
 	$(PIP) --editable .
+	@touch $@
+
+.venv/bench: .venv/dev
+	$(PIP) --editable '.[bench]'
 	@touch $@
 
 .venv/dev: .venv/core
