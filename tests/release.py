@@ -2,8 +2,9 @@
 
 It needs Python and a package index, no other package. The version must be the same everywhere;
 wheel and source archive are built and checked by twine; the wheel is installed in a clean
-environment, in which the commands of the README print what it says. With --sbom what was installed
-there is written to build/sbom.cdx.json; with --tag the tag must be that of the version.
+environment, in which the commands of the README print what it says. Every table of the documents must
+have been measured on this source tree. With --sbom what was installed there is written to
+build/sbom.cdx.json; with --tag the tag must be that of the version.
 """
 
 import argparse
@@ -19,10 +20,11 @@ import venv
 import zipfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+from bench.record import outdated
 from console import Step, prints, steps
 
-ROOT = Path(__file__).parents[1]
 DIST, SBOM = ROOT / "dist", ROOT / "build" / "sbom.cdx.json"
 TOOLS = ["build==1.6.1", "twine==7.0.0", "cyclonedx-bom==7.5.0"]
 # Files that are no modules, without which a service answers with errors.
@@ -142,6 +144,8 @@ def main() -> None:
             bom = [str(tools / "cyclonedx-py"), "environment", str(commands / "python")]
             subprocess.run([*bom, "--output-file", str(SBOM), "--of", "JSON"], check=True)
     print(f"littlestone {said}: {wheel.name} and {archive.name} are sound")
+    if stale := outdated(ROOT):
+        sys.exit("\n".join(["measured on another tree:", *map(": ".join, stale.items())]))
 
 
 if __name__ == "__main__":
