@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 from bench.record import outdated
+
 from console import Step, prints, steps
 
 DIST, SBOM = ROOT / "dist", ROOT / "build" / "sbom.cdx.json"
