@@ -226,7 +226,7 @@ def files(draw: Any, lines: st.SearchStrategy[str], ends: list[str]) -> bytes:
     pool = draw(st.lists(damaged(lines), min_size=1, max_size=5))
     picked = draw(st.lists(st.sampled_from(pool), min_size=1, max_size=40))
     feeds = draw(st.sampled_from(ends))
-    whole = feeds.join(picked) + draw(st.sampled_from([feeds, ""]))
+    whole: str = feeds.join(picked) + draw(st.sampled_from([feeds, ""]))
     data = whole.encode("utf-8", "surrogatepass")
     # Half of the files are not UTF-8.
     escaped = all(not "\ud800" <= letter <= "\udfff" or letter >= "\udc80" for letter in whole)
