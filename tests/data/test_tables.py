@@ -128,6 +128,29 @@ def test_dictionaries_are_decoded_and_batches_do_not_matter(tmp_path: Path) -> N
     assert [block.sums() for block in found] == [block.sums() for block in plain]
 
 
+BROKEN = pa.array([b"a", b"\xff", None, b""]).cast("string", safe=False)
+
+
+@pytest.mark.parametrize("held", ["string", "large_string"])
+def test_files_that_repeat_values_and_files_that_do_not_are_one_stream(
+    held: str, tmp_path: Path
+) -> None:
+    texts = BROKEN.cast(held)
+    (tmp_path / "parts").mkdir()
+    # Few rows take many bytes each, and many that repeat a text take few.
+    for part, times in enumerate([1, 500, 1, 500]):
+        column = pa.chunked_array([texts] * times)
+        table = pa.table({"version": column, "day": column, "failed": [0, 1, 0, 1] * times})
+        pq.write_table(table, tmp_path / "parts" / f"{part}.parquet", row_group_size=700)
+    # Parquet does not keep that a dictionary has large strings.
+    coded = texts.dictionary_encode() if held == "string" else texts
+    coded = pa.table({"version": coded, "day": coded, "failed": [0, 1, 0, 1]})
+    pq.write_table(coded, tmp_path / "parts" / "4.parquet")
+    found = cells(rows_of(tmp_path / "parts", size=97))
+    row = [("a", "a", 0), (None, None, -1), (None, None, 0), ("", "", 1)]
+    assert found == row * 1003
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

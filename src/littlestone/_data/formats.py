@@ -19,13 +19,18 @@ files without line breaks and stray quotes in cells, or JSON lines.
 JSON lines. A record is an object. A line that is blank, or not JSON, or not an object, or nested
 deeper than 100 levels, or lacks a column, is a null round. A line never reaches into the next, so
 no row can move another.
+
+Lines that repeat a few cells are cut all at once, and each distinct piece is read once (`_cut`). What
+is not certain to give the same is read line by line.
 """
 
 import csv
 import json
 import re
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from contextlib import suppress
+from functools import partial, reduce
+from itertools import compress
 from operator import itemgetter
 from typing import Any
 
@@ -34,8 +39,27 @@ import numpy.typing as npt
 
 from littlestone._data.rounds import BadStream
 from littlestone._data.schema import Faults, Schema
-from littlestone._data.text import CHECKED_ROWS, Split
+from littlestone._data.text import (
+    CHECKED_ROWS,
+    SURROGATES,
+    UTF_8,
+    Places,
+    Split,
+    as_bytes,
+    as_lines,
+    count_lines,
+    line_ends,
+    lines_among,
+)
 from littlestone._hypotheses.cells import quoted
+from littlestone._hypotheses.columns import (
+    Column,
+    join_columns,
+    number_pieces,
+    objects,
+    used_codes,
+)
+from littlestone._hypotheses.values import Mask
 
 # The most lines of one record of CSV.
 MAX_RECORD_LINES = 100
@@ -53,6 +77,8 @@ _JSON = re.compile(r'\s*(\{\s*("|$)|\[\s*(\{|$))')
 NOT_JSON, NO_OBJECT = "not a line of JSON", "is not an object of JSON"
 JSON_ARRAY = "Of an array make lines, an object each: `jq -c '.[]' FILE > rows.jsonl`"
 _MISSING = object()
+# A cell of CSV in quotes.
+_QUOTED = re.compile('"(?:[^"]|"")*"')
 
 
 def delimiter_of(header: str) -> str:
@@ -144,49 +170,74 @@ class Delimited:
         """Implement `TextFormat.is_plain`: without quotes every line is a record."""
         return b'"' not in chunk
 
-    def split(self, lines: list[str], last: bool) -> Split:
+    def split(self, data: bytes, last: bool) -> Split:
         """Implement `TextFormat.split`: rows without the right cells are blank, and faults."""
-        text = ("\n".join(lines) + "\n").replace("\r\n", "\n")
-        if not self._is_simple(text, lines):
-            return self._split_by_rules(lines, last)
-        flat = text.replace("\n", self.delimiter).split(self.delimiter)
-        # The text ends with a line feed, so there is an empty cell after the last.
-        flat.pop()
-        cells = {name: flat[first :: self.width] for name, first in self._columns.items()}
-        return Split(cells, {}, np.arange(len(lines)), len(lines))
+        sound, cells = self._cut(data)
+        return _with_others(cells, sound, lambda: self._split_others(data, ~sound, last))
 
-    def _is_simple(self, text: str, lines: list[str]) -> bool:
-        """Return whether splitting at the delimiters gives what the rules of CSV give, faster."""
-        # Whatever the `csv` module treats in a special way goes to the slow path, which is the law.
-        if '"' in text or "\r" in text or len(text) > csv.field_size_limit():
-            return False
-        return {*map(str.count, lines, repeat(self.delimiter))} == {self.width - 1}
+    def _cut(self, data: bytes) -> tuple[Mask, dict[str, Column]]:
+        """Return which lines are sound rows for certain, and their cells.
 
-    def _split_by_rules(self, lines: list[str], last: bool) -> Split:
-        try:
-            rows: list[list[str] | str] = [*self._read(lines)]
-        except csv.Error:
-            return self._split_by_lines(lines, last)
-        # A record took several lines: its lines have to be counted, so that others keep their
-        # numbers.
-        if len(rows) < len(lines):
-            return self._split_by_lines(lines, last)
-        return self._select(rows, np.arange(len(lines)), len(lines))
+        A sound row is never swallowed, so it does not matter what stands on other lines.
+        """
+        mark = self.delimiter.encode()
+        if len(mark) > 1:
+            return np.zeros(count_lines(data), dtype=bool), {}
+        marks = _places(data, mark, b"\n")
+        sound = _counts(marks, line_ends(data)) == self.width
+        if not sound.all():
+            data = lines_among(data, sound)
+            marks = _places(data, mark, b"\n")
+        # Cells that are not read matter only where a quote or a carriage return may be in them.
+        returns = data.count(b"\r")
+        special = b'"' in data or (returns and returns > data.count(b"\r\n"))
+        names = {place: name for name, place in self._columns.items()}
+        places = list(range(self.width)) if special else sorted(names)
+        chosen = None
+        if len(places) < self.width:
+            chosen = np.add.outer(np.arange(0, len(marks), self.width), places).ravel()
+        marks += 1
+        pieces, codes = number_pieces(data, marks, chosen)
+        read = partial(self._cell, limit=csv.field_size_limit())
+        readers = [(names.get(place), read) for place in places]
+        return _read_pieces(sound, pieces, codes, readers)
 
-    def _split_by_lines(self, lines: list[str], last: bool) -> Split:
+    def _cell(self, piece: bytes, limit: int) -> object:
+        """Return the cell before a mark; `_MISSING` if the rules may say otherwise."""
+        text = piece[:-1].decode(UTF_8, SURROGATES)
+        if piece.endswith(b"\n"):
+            text = text.removesuffix("\r")
+        if "\r" in text or len(piece) > limit or (not text and self.width == 1):
+            return _MISSING
+        if '"' not in text:
+            return text
+        return text[1:-1].replace('""', '"') if _QUOTED.fullmatch(text) else _MISSING
+
+    def _split_others(self, data: bytes, others: Mask, last: bool) -> Split:
+        """Return the records of the lines that are no sound rows."""
+        numbers, lines = np.flatnonzero(others), as_lines(lines_among(data, others))
         rows: list[list[str] | str] = []
-        offsets: list[int] = []
-        line = 0
+        with suppress(csv.Error):
+            rows += self._read(lines)
+        if len(rows) == len(lines):
+            return self._select(rows, numbers)
+        # A record takes several lines: they have to be counted, so that others keep their numbers.
+        # None goes on beyond lines without a gap between them, before a sound row.
+        gaps = np.append(np.flatnonzero(np.diff(numbers) > 1) + 1, len(lines))
+        ends = gaps[gaps.searchsorted(np.arange(len(lines)), side="right")].tolist()
+        rows, offsets, line = [], list[int](), 0
         while line < len(lines):
+            is_last = last or numbers[ends[line] - 1] < len(others) - 1
             # Lemma 0: bounded, so that one open quote spoils at most so many lines, not the whole
             # file.
-            row, used = self._record(lines[line : line + MAX_RECORD_LINES], last)
+            end = min(ends[line], line + MAX_RECORD_LINES)
+            row, used = self._record(lines[line:end], is_last)
             if not used:
                 break
             rows.append(row)
             offsets.append(line)
             line += used
-        return self._select(rows, np.array(offsets, dtype=np.intp), line)
+        return self._select(rows, numbers[offsets], as_bytes(lines[line:]))
 
     def _record(self, lines: list[str], last: bool) -> tuple[list[str] | str, int]:
         """Return the record that begins at the first of some lines, and how many it takes."""
@@ -213,20 +264,19 @@ class Delimited:
             cells = self._read([line])[0]
         except csv.Error:
             return False
-        return len(cells) == self.width and self._sound_row.fullmatch(line) is not None
+        row = line.removesuffix("\r")
+        return len(cells) == self.width and self._sound_row.fullmatch(row) is not None
 
     def _read(self, lines: list[str]) -> list[list[str]]:
         return list(csv.reader(lines, delimiter=self.delimiter, strict=True))
 
-    def _select(
-        self, rows: list[list[str] | str], offsets: npt.NDArray[np.intp], used: int
-    ) -> Split:
+    def _select(self, rows: list[list[str] | str], offsets: Places, rest: bytes = b"") -> Split:
         """Return the cells of the columns to read."""
         faults: Faults = {}
         if {*map(type, rows)} != {list} or {*map(len, rows)} != {self.width}:
             rows = [self._of_width(row, place, faults) for place, row in enumerate(rows)]
         cells = {name: list(map(itemgetter(place), rows)) for name, place in self._columns.items()}
-        return Split(cells, faults, offsets, used)
+        return Split(cells, faults, offsets, rest)
 
     def _of_width(self, row: list[str] | str, at: int, faults: Faults) -> list[str]:
         if len(row) == self.width and not isinstance(row, str):
@@ -259,13 +309,147 @@ class JsonLines:
         """Implement `TextFormat.is_plain`: every line is a record."""
         return True
 
-    def split(self, lines: list[str], last: bool) -> Split:
+    def split(self, data: bytes, last: bool) -> Split:
         """Implement `TextFormat.split`: a missing key is None, and a fault."""
+        sound, cells = self._cut(data)
+        return _with_others(cells, sound, lambda: self._split_others(data, ~sound))
+
+    def _split_others(self, data: bytes, others: Mask) -> Split:
+        """Return the objects of some lines, each parsed by itself."""
         faults: Faults = {}
-        rows = parse_objects(lines, faults)
-        return Split(
-            object_columns(self.schema, rows, faults), faults, np.arange(len(lines)), len(lines)
-        )
+        rows = parse_objects(as_lines(lines_among(data, others)), faults)
+        return Split(object_columns(self.schema, rows, faults), faults, np.flatnonzero(others))
+
+    def _cut(self, data: bytes) -> tuple[Mask, dict[str, Column]]:
+        """Return which lines were cut into members of an object, and the values of these.
+
+        An object is the sum of its members: if each member is an object in brackets of its own, and
+        commas are between them, then the line is an object with all of them. So where lines are cut
+        matters to the time only: at the keys of one of them, where others have as many quotes.
+        """
+        quotes, ends = _places(data, b'"'), line_ends(data)
+        counts = _counts(quotes, ends)
+        most = int(np.bincount(counts).argmax()) if len(quotes) else 0
+        regular = counts == most
+        first = int(np.argmax(regular)) if most else 0
+        keys = _keys(data[ends[first - 1] if first else 0 : ends[first]]) if most else {}
+        if not keys or not set(self.schema.names) <= set(keys):
+            return np.zeros(len(ends), dtype=bool), {}
+        if not regular.all():
+            data = lines_among(data, regular)
+            quotes, ends = _places(data, b'"'), line_ends(data)
+        cuts = np.column_stack([quotes.reshape(-1, most)[:, list(keys.values())[1:]], ends])
+        pieces, codes = number_pieces(data, cuts.ravel())
+        # Parsed piece by piece, many different ones take longer than the lines.
+        if len(pieces) > len(ends):
+            return np.zeros(len(regular), dtype=bool), {}
+        names = list(keys)
+        readers = [
+            (
+                name if name in self.schema.names else None,
+                _member_reader(name, b"{" if name == names[0] else b"", name == names[-1]),
+            )
+            for name in names
+        ]
+        return _read_pieces(regular, pieces, codes, readers)
+
+
+def _keys(line: bytes) -> dict[str, int]:
+    """Return the keys of the object on a line, and how many quotes precede each, as far as is seen."""
+    text, keys, end = line.decode(UTF_8, SURROGATES), dict[str, int](), 0
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return keys
+    for key in record if isinstance(record, dict) else ():
+        if (match := re.compile(re.escape(f'"{key}"') + r"\s*:").search(text, end)) is None:
+            return {}
+        keys[key] = text.count('"', 0, match.start())
+        end = match.end()
+    return keys
+
+
+def _member_reader(key: str, start: bytes, is_last: bool) -> Callable[[bytes], object]:
+    """Return what reads the value of a key, if a piece of a line is that member of its object."""
+    end, name = b"}" if is_last else b",", re.escape(key.encode(UTF_8, SURROGATES))
+    # Text without escapes, as most values are, means itself.
+    parts = [re.escape(start), b'"' + name + b'"', b":", rb'"([^"\\\x00-\x1f]*)"', end]
+    is_text = re.compile(b"[ \t\r\n]*".join([b"", *parts, b""])).fullmatch
+
+    def read(piece: bytes) -> object:
+        if match := is_text(piece):
+            return match[1].decode(UTF_8, SURROGATES)
+        text = piece.strip(b" \t\r\n")
+        if not (text.startswith(start) and text.endswith(end)):
+            return _MISSING
+        member = "{" + text[len(start) : -1].decode(UTF_8, SURROGATES) + "}"
+        if len(member) > MOST_NESTED and _is_deep(member):
+            return _MISSING
+        try:
+            record = json.loads(member)
+        except (ValueError, RecursionError):
+            return _MISSING
+        return record[key] if list(record) == [key] else _MISSING
+
+    return read
+
+
+def _places(data: bytes, *marks: bytes) -> Places:
+    """Return where some marks are, each of one byte."""
+    held = np.frombuffer(data, dtype=np.uint8)
+    return np.flatnonzero(reduce(np.logical_or, [held == ord(mark) for mark in marks]))
+
+
+def _counts(marks: Places, ends: Places) -> Places:
+    """Return how many of some marks each line has that ends before one of `ends`."""
+    each, more = divmod(len(marks), max(1, len(ends)))
+    if each and not more:
+        # The usual case, all lines alike, without a search.
+        table = marks.reshape(-1, each)
+        if (table[:, -1] < ends).all() and (table[1:, 0] >= ends[:-1]).all():
+            return np.full(len(ends), each)
+    return np.diff(marks.searchsorted(ends), prepend=0)
+
+
+def _read_pieces(
+    regular: Mask,
+    pieces: Sequence[bytes],
+    codes: npt.NDArray[np.int32],
+    readers: Sequence[tuple[str | None, Callable[[bytes], object]]],
+) -> tuple[Mask, dict[str, Column]]:
+    """Read the pieces of regular lines, one for each reader; return which lines are sound, and cells.
+
+    A reader is a function of one piece. A line is not sound if one of its pieces cannot be read.
+    """
+    columns, sound = dict[str, Column](), np.ones(len(codes) // len(readers), dtype=bool)
+    for place, (name, read) in enumerate(readers):
+        occurs, numbers = used_codes(codes[place :: len(readers)], len(pieces))
+        cells = [read(piece) for piece in compress(pieces, occurs.tolist())]
+        unread = [number for number, cell in enumerate(cells) if cell is _MISSING]
+        if unread:
+            sound &= ~np.isin(numbers, unread)
+        if name is not None:
+            columns[name] = Column(objects(cells), numbers).without(unread)
+    lines = regular.copy()
+    lines[regular] = sound
+    return lines, columns if sound.all() else {name: columns[name][sound] for name in columns}
+
+
+def _with_others(cells: dict[str, Column], sound: Mask, split_others: Callable[[], Split]) -> Split:
+    """Return the records of all lines, in order: those of sound ones, and those of the others."""
+    if sound.all():
+        return Split(cells, {}, np.arange(len(sound)))
+    others = split_others()
+    if not sound.any():
+        return others
+    offsets = np.append(np.flatnonzero(sound), others.offsets)
+    order = np.argsort(offsets)
+    rows = np.argsort(order)[np.count_nonzero(sound) :].tolist()
+    joined = {
+        name: join_columns([column, others.cells[name]])[order] for name, column in cells.items()
+    }
+    faults = {rows[row]: why for row, why in others.faults.items()}
+    return Split(joined, faults, offsets[order], others.rest)
 
 
 def parse_objects(

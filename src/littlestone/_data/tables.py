@@ -64,7 +64,26 @@ def open_table(location: Location, form: str, names: Sequence[str] | None = None
             source = location.path if location.filesystem is None else raw
             # Buffered ahead, and in threads, a group takes twice the memory and no less time.
             file = stack.enter_context(library.ParquetFile(source, pre_buffer=False))
+            if names and (repeating := _repeating(file, names)):
+                options = {"metadata": file.metadata, "read_dictionary": repeating}
+                file = library.ParquetFile(source, pre_buffer=False, **options)
+                stack.enter_context(file)
             yield _open_parquet(file, names)
+
+
+# A column of text that takes fewer bytes a row repeats few values.
+_REPEATING_BYTES = 3
+
+
+def _repeating(file: Any, names: Sequence[str]) -> list[str]:
+    """Return the columns of text that a file has as distinct values and codes: read so, too."""
+    footer, schema, sizes = file.metadata, file.schema_arrow, dict[str, int]()
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            size = sizes.get(column.path_in_schema, 0)
+            sizes[column.path_in_schema] = size + column.total_uncompressed_size
+    few = _REPEATING_BYTES * footer.num_rows
+    return [name for name in names if is_text(schema.field(name).type) and sizes[name] < few]
 
 
 def _open_parquet(file: Any, names: Sequence[str] | None) -> OpenTable:
@@ -302,19 +321,35 @@ def blocks_of_tables(
     schema: Schema, tables: Iterable[Any], size_after: BlockSize, row: int = 0
 ) -> Iterator[tuple[Rounds, Start]]:
     """Yield the rows of Arrow tables as rounds; `row` others precede them."""
-    import pyarrow
-
     waiting: list[Any] = []
     for table in tables:
         waiting.append(table.select(list(schema.names)))
         # Exactly so many rows, however a file cuts its batches.
         while sum(part.num_rows for part in waiting) >= (size := size_after(row)):
-            whole = pyarrow.concat_tables(waiting)
+            whole = _concatenated(waiting)
             yield rounds_of_table(schema, whole.slice(0, size), row), Start(row + size)
             waiting, row = [whole.slice(size)], row + size
     if count := sum(part.num_rows for part in waiting):
-        whole = pyarrow.concat_tables(waiting)
-        yield rounds_of_table(schema, whole, row), Start(row + count)
+        yield rounds_of_table(schema, _concatenated(waiting), row), Start(row + count)
+
+
+def _concatenated(tables: Sequence[Any]) -> Any:
+    """Return the rows of several tables as one; what one has as a dictionary another may not."""
+    import pyarrow
+
+    types = tables[0].schema.types
+    if any(table.schema.types != types for table in tables):
+        types = list(map(flat_type, types))
+        tables = [
+            pyarrow.table(
+                {
+                    name: table.column(name).cast(flat_type(table.column(name).type)).cast(held)
+                    for name, held in zip(table.column_names, types, strict=True)
+                }
+            )
+            for table in tables
+        ]
+    return pyarrow.concat_tables(tables)
 
 
 def rounds_of_table(schema: Schema, table: Any, first: int) -> Rounds:

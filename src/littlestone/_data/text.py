@@ -29,9 +29,14 @@ import numpy.typing as npt
 from littlestone._data.locations import is_uri, locate
 from littlestone._data.rounds import BadStream, BlockSize, Rounds, Start
 from littlestone._data.schema import Faults, Schema
+from littlestone._hypotheses.cells import Cells
+from littlestone._hypotheses.columns import join_columns
+from littlestone._hypotheses.values import Mask
 
 STDIN = "-"
 UTF_8 = "utf-8"
+# How lone surrogates are written in UTF-8, which has none.
+SURROGATES = "surrogatepass"
 # The first bytes of a gzip file.
 GZIP = b"\x1f\x8b"
 # How many of the first rows are checked before anything is learned.
@@ -39,7 +44,7 @@ CHECKED_ROWS = 1000
 # The most bytes of a line.
 MAX_LINE_BYTES = 1 << 20
 # The most bytes that are read at a time: no more than `MAX_LINE_BYTES`.
-_CHUNK_BYTES = 1 << 15
+_CHUNK_BYTES = 1 << 20
 _LINE_FEED = 10
 _TOO_LONG = f"<a line of more than {MAX_LINE_BYTES} bytes>".encode()
 # Seconds between two looks at a file that is followed.
@@ -82,8 +87,7 @@ class Chunk(NamedTuple):
 
     def starts(self, before: int) -> Places:
         """Return the byte of the file at which each line begins; the first begins at `before`."""
-        feeds = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == _LINE_FEED)
-        ends = self.end - len(self.data) + 1 + feeds
+        ends = self.end - len(self.data) + line_ends(self.data)
         return np.append(before, ends[:-1] if self.is_finished else ends)
 
 
@@ -145,18 +149,49 @@ def lines_of(chunk: bytes, encoding: str = UTF_8) -> list[str]:
     return lines
 
 
+def as_utf8(chunk: bytes, encoding: str = UTF_8) -> bytes:
+    """Return lines as UTF-8, each with a line feed; with lone surrogates for bytes that are wrong."""
+    try:
+        if encoding == UTF_8 and (chunk.isascii() or chunk.decode()):
+            return chunk if chunk.endswith(b"\n") else chunk + b"\n"
+    except UnicodeDecodeError:
+        pass
+    return as_bytes(lines_of(chunk, encoding))
+
+
+def as_bytes(lines: list[str]) -> bytes:
+    """Return lines as the bytes that `as_utf8` has for them."""
+    return "".join([f"{line}\n" for line in lines]).encode(UTF_8, SURROGATES)
+
+
+def as_lines(data: bytes) -> list[str]:
+    """Return the lines in what `as_utf8` returned."""
+    return data.decode(UTF_8, SURROGATES).split("\n")[:-1]
+
+
+def line_ends(data: bytes) -> Places:
+    """Return where the byte after each line feed is."""
+    return np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LINE_FEED) + 1
+
+
+def lines_among(data: bytes, chosen: Mask) -> bytes:
+    """Return some of the lines of a text."""
+    lengths = np.diff(line_ends(data), prepend=0)
+    return np.frombuffer(data, dtype=np.uint8)[np.repeat(chosen, lengths)].tobytes()
+
+
 def count_lines(chunk: bytes) -> int:
     """Return the number of lines of a chunk."""
     return chunk.count(b"\n") + (not chunk.endswith(b"\n") and chunk != b"")
 
 
 class Split(NamedTuple):
-    """Hold the records of some lines: cells, faults, the lines they begin at, and lines used."""
+    """Hold the records of some lines: cells, faults, the lines they begin at, and lines left over."""
 
-    cells: Mapping[str, Sequence[Any]]
+    cells: Mapping[str, Cells]
     faults: Faults
-    offsets: npt.NDArray[np.intp]
-    used: int
+    offsets: Places
+    rest: bytes = b""
 
 
 class TextFormat(Protocol):
@@ -172,8 +207,8 @@ class TextFormat(Protocol):
         """Return whether every line of a chunk is certainly one record."""
         ...
 
-    def split(self, lines: list[str], last: bool) -> Split:
-        """Return the records of some lines."""
+    def split(self, data: bytes, last: bool) -> Split:
+        """Return the records of some lines, which are as `as_utf8` returns them."""
         ...
 
 
@@ -190,35 +225,39 @@ class TextStream:
 
     def blocks(self, size_after: BlockSize) -> Iterator[tuple[Rounds, Start]]:
         """Yield the records as rounds, each block with the position after it."""
-        cells: dict[str, list[Any]] = {name: [] for name in self._form.schema.names}
+        waiting = list[Mapping[str, Cells]]()
         faults, pieces, row, end = Faults(), list[Places](), self._start.row, self._start
         count = 0
         for split, places in self._splits():
-            for name, column in cells.items():
-                column += split.cells[name]
+            waiting.append(split.cells)
             faults |= {count + number: why for number, why in split.faults.items()}
             pieces.append(places[:-1])
             count += len(places) - 1
             # Exactly so many rows, however the file is cut into chunks.
             while count >= (size := size_after(row)):
-                gathered = np.concatenate([*pieces, places[-1:]])
+                gathered, cells = np.concatenate([*pieces, places[-1:]]), self._joined(waiting)
                 row += size
                 end = Start(row, *gathered[size].tolist())
                 part = {name: column[:size] for name, column in cells.items()}
                 now = {number: why for number, why in faults.items() if number < size}
                 yield self._form.schema.read(part, now, gathered[:size, 1]), end
-                cells = {name: column[size:] for name, column in cells.items()}
+                waiting = [{name: column[size:] for name, column in cells.items()}]
                 faults = {number - size: why for number, why in faults.items() if number >= size}
                 pieces, count = [gathered[size:-1]], count - size
             end = Start(row + count, *places[-1].tolist())
         if count:
             lines = np.concatenate(pieces)[:, 1]
-            yield self._form.schema.read(cells, faults, lines), end
+            yield self._form.schema.read(self._joined(waiting), faults, lines), end
+
+    def _joined(self, parts: Sequence[Mapping[str, Cells]]) -> dict[str, Cells]:
+        return {
+            name: join_columns([part[name] for part in parts]) for name in self._form.schema.names
+        }
 
     def _splits(self) -> Iterator[tuple[Split, Places]]:
         """Yield the records of each chunk; and byte and line of each, and of what comes next."""
         _, at, line = self._start
-        rest, starts, begun, cut_off = list[str](), np.zeros(0, dtype=np.int64), at > 0, False
+        rest, starts, begun, cut_off = b"", np.zeros(0, dtype=np.int64), at > 0, False
         for chunk in chunks_of(self._file, at):
             # Read now, half a line would be one round, and the whole line another round in the next
             # run.
@@ -226,54 +265,57 @@ class TextStream:
                 cut_off = True
                 break
             starts, at = np.append(starts, chunk.starts(at)), chunk.end
-            rest += lines_of(chunk.data, self._encoding)
+            data = rest + as_utf8(chunk.data, self._encoding)
             if not begun:
-                used, begun = _read_header(rest, self._form), True
+                (data, used), begun = _without_header(data, self._form), True
                 starts, line = starts[used:], line + used
-            split = self._form.split(rest, False)
+                if not data:
+                    continue
+            split = self._form.split(data, False)
+            rest, used = split.rest, len(starts) - count_lines(split.rest)
             yield split, _places(split, starts, at, line)
-            starts, line = starts[split.used :], line + split.used
-            del rest[: split.used]
+            starts, line = starts[used:], line + used
         if rest and not self._growing:
             split = self._form.split(rest, True)
             yield split, _places(split, starts, at, line)
-            rest.clear()
-        self.unfinished = len(rest) + cut_off
+            rest = b""
+        self.unfinished = count_lines(rest) + cut_off
 
     def count(self) -> int:
         """Count the records, without reading cells where lines can be counted instead."""
-        total, rest = 0, list[str]()
+        total, rest = 0, b""
         for number, chunk in enumerate(chunks_of(self._file)):
             if self._growing and not chunk.is_finished:
                 break
-            if number == 0:
-                rest = lines_of(chunk.data, self._encoding)
-                _read_header(rest, self._form)
             # Without open quotes lines are records, and counting line feeds is faster.
-            elif not rest and self._form.is_plain(chunk.data):
+            if number and not rest and self._form.is_plain(chunk.data):
                 total += count_lines(chunk.data)
                 continue
-            else:
-                rest += lines_of(chunk.data, self._encoding)
-            split = self._form.split(rest, False)
-            total += len(split.offsets)
-            del rest[: split.used]
+            data = rest + as_utf8(chunk.data, self._encoding)
+            if number == 0:
+                data, _ = _without_header(data, self._form)
+                if not data:
+                    continue
+            split = self._form.split(data, False)
+            total, rest = total + len(split.offsets), split.rest
         if rest and not self._growing:
             total += len(self._form.split(rest, True).offsets)
         return total
 
 
 def _places(split: Split, starts: Places, end: int, line: int) -> Places:
-    offsets = np.append(split.offsets, split.used)
+    offsets = np.append(split.offsets, len(starts) - count_lines(split.rest))
     return np.column_stack([np.append(starts, end)[offsets], offsets + line])
 
 
-def _read_header(lines: list[str], form: TextFormat) -> int:
-    """Remove the header from the first lines, and return how many it took."""
-    lines[0] = lines[0].removeprefix("\ufeff")  # the byte order mark that Excel writes
-    used = form.begin(lines)
-    del lines[:used]
-    return used
+_BYTE_ORDER_MARK = "\ufeff"  # which Excel writes
+
+
+def _without_header(data: bytes, form: TextFormat) -> tuple[bytes, int]:
+    """Return the first lines of a file without its header, and how many lines that took."""
+    data = data.removeprefix(_BYTE_ORDER_MARK.encode())
+    used = form.begin(as_lines(data))
+    return data.split(b"\n", used)[used], used
 
 
 @contextmanager
@@ -301,7 +343,7 @@ def first_line(path: str, encoding: str = UTF_8) -> str:
         raise BadStream(f"{path}: there is no first line, which should name the columns")
     if len(line) > MAX_LINE_BYTES:
         raise BadStream(f"{path}: the first line is longer than {MAX_LINE_BYTES} bytes")
-    return lines_of(line, encoding)[0].removeprefix("\ufeff").removesuffix("\r")
+    return lines_of(line, encoding)[0].removeprefix(_BYTE_ORDER_MARK).removesuffix("\r")
 
 
 class TextRows:
@@ -426,7 +468,7 @@ class FollowedRows(TextRows):
         return True
 
     def _no_rows(self) -> Rounds:
-        cells: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        cells: dict[str, Cells] = {name: [] for name in self.schema.names}
         return self.schema.read(cells, {}, np.zeros(0, dtype=np.intp))
 
 

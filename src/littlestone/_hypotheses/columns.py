@@ -8,9 +8,10 @@ other rows (docs/guarantee.md, Lemma 0). Which code a value gets does depend on 
 be read from codes but equality; and one value may have several codes.
 """
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -59,12 +60,8 @@ class Column:
 
     def __getstate__(self) -> tuple[Array, Codes]:
         # Only the values that occur travel to another process.
-        occurs = np.zeros(len(self.values), dtype=bool)
-        occurs[self.codes] = True
-        if occurs.all():
-            return self.values, self.codes
-        codes = np.cumsum(occurs, dtype=np.int32) - 1
-        return self.values[occurs], codes[self.codes]
+        occurs, codes = used_codes(self.codes, len(self.values))
+        return self.values[occurs], codes
 
     def __setstate__(self, state: tuple[Array, Codes]) -> None:
         self.values, self.codes = state
@@ -108,14 +105,40 @@ class Column:
         return [code for code in codes if key_of(self.values[code]) in keys]
 
 
-def join_columns(parts: Sequence["Column | Array"]) -> "Column | Array":
-    """Return the cells of several columns of one kind as one column."""
-    if not any(isinstance(part, Column) for part in parts):
+def used_codes(codes: Codes, count: int) -> tuple[Mask, Codes]:
+    """Return which of so many codes occur, and the codes among those."""
+    occurs = np.zeros(count, dtype=bool)
+    occurs[codes] = True
+    return occurs, codes if occurs.all() else (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
+
+
+def join_columns(parts: Sequence["Column | Array | list[Any]"]) -> Any:
+    """Return the cells of several columns of one kind as one column; of lists as a list."""
+    if len(parts) == 1:
+        return parts[0]
+    if all(isinstance(part, list) for part in parts):
+        return list(chain.from_iterable(parts))
+    if not any(isinstance(part, Column | list) for part in parts):
         return np.concatenate([np.asarray(part) for part in parts])
-    coded = [part if isinstance(part, Column) else column_from_array(part) for part in parts]
-    first = np.cumsum([0, *(len(part.values) for part in coded)])
-    codes = [part.codes + np.int32(start) for part, start in zip(coded, first[:-1], strict=True)]
-    return Column(np.concatenate([part.values for part in coded]), np.concatenate(codes))
+    numbers: dict[Any, int] = _numbering()
+    codes = list[Codes]()
+    columns = list(map(_as_column, parts))
+    for place, column in enumerate(columns):
+        # A text has one code in all parts; any other value has one in each.
+        keys = (
+            value if type(value) is str else (place, code)
+            for code, value in enumerate(column.values.tolist())
+        )
+        joined = np.fromiter(map(numbers.__getitem__, keys), np.int32, len(column.values))
+        codes.append(joined[column.codes])
+    values = [key if type(key) is str else columns[key[0]].values[key[1]] for key in numbers]
+    return Column(objects(values), np.concatenate(codes))
+
+
+def _as_column(part: "Column | Array | list[Any]") -> "Column":
+    if isinstance(part, Column):
+        return part
+    return column_from_cells(part) if isinstance(part, list) else column_from_array(part)
 
 
 def hash_keys(values: Array) -> npt.NDArray[np.int64]:
@@ -137,6 +160,36 @@ def _numbering() -> defaultdict[Hashable, int]:
 
 # Arrays below this length are coded faster as Python objects.
 FEW_CELLS = 512
+# Importing pyarrow takes as long as numbering so many pieces without it.
+FEW_PIECES = 1 << 15
+
+
+def number_pieces(
+    data: bytes, ends: Array, chosen: Array | None = None
+) -> tuple[list[bytes], Codes]:
+    """Return the distinct pieces of data that is cut at `ends`, and which of them each piece is.
+
+    Only the `chosen` pieces count, which are all of them by default.
+    """
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    offsets[1:] = ends
+    try:
+        if len(ends) < FEW_PIECES and "pyarrow" not in sys.modules:
+            raise ModuleNotFoundError
+        import pyarrow
+    except ModuleNotFoundError:
+        numbers: dict[Any, int] = _numbering()
+        bounds = offsets.tolist()
+        places = range(len(ends)) if chosen is None else chosen.tolist()
+        pieces = (data[bounds[place] : bounds[place + 1]] for place in places)
+        codes = np.fromiter(map(numbers.__getitem__, pieces), np.int32, len(places))
+        return list(numbers), codes
+    buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(data)]
+    cells = pyarrow.Array.from_buffers(pyarrow.binary(), len(ends), buffers)
+    coded = (cells if chosen is None else cells.take(pyarrow.array(chosen))).dictionary_encode()
+    return coded.dictionary.to_pylist(), np.asarray(coded.indices)
+
+
 # A cell of these types is no other value than any cell that it equals, if that has its type.
 _SAME_TYPE = (int, float, bool, bytes, NoneType)
 
