@@ -63,7 +63,9 @@ def test_no_row_comes_to_the_driver(kind: str, folder: Path) -> None:
     engine = Pretended(workers=2)
     learned(kind, folder, engine)
     # At the end of a window, the one cell that holds the time of its last row.
-    asked = {"read_span", "answer"} | ({"scatter"} if kind == "trees" else {"time_cell"})
+    asked = {"read_span", "answer"} | (
+        {"scatter"} if kind == "trees" else {"time_cell", "count", "add"}
+    )
     assert set(engine.cluster.tasks) == asked
     assert not any(isinstance(value, Rounds) for value in engine.cluster.fetched)
 
