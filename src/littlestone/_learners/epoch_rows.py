@@ -354,11 +354,11 @@ class EpochRows:
         self._saved, self._cleared = (len(self._chunks), last), False
 
     def _dump(self, chunk: _Chunk) -> bytes:
-        values = [list(numbers) for numbers in self._numbers]
-        exact = [
-            [to_json(known[number]) for number in column]
-            for known, column in zip(values, chunk.positives.tolist(), strict=True)
-        ]
+        exact = []
+        for numbers, column in zip(self._numbers, chunk.positives.tolist(), strict=True):
+            values, held = list(numbers), set(column)
+            cells = {number: to_json(values[number]) for number in held}
+            exact.append([cells[number] for number in column])
         hashes = np.concatenate([np.array(_hashes_of(rows)) for rows in chunk.negatives], axis=1)
         users = b"" if chunk.users is None else np.concatenate(chunk.users).astype("<u8").tobytes()
         return json.dumps(exact).encode() + b"\n" + hashes.astype("<u4").tobytes() + users
