@@ -1,187 +1,143 @@
-"""The engine: its speed as a ratio to one process on the same Parquet files, and what it costs.
+"""Causes on a Ray cluster: two workers beside one process on the same Parquet files, and the bytes.
 
-Prints rounds a second of `littlestone learn` on a folder of Parquet (Rules on five columns of
-strings), without an engine and with one and two workers, the start of Ray left out; the bytes that
-pass the driver; the share of commits; and the parts of the model in docs/scale.md: the gate alone,
-the messages to the shards, and trees.
+Six million rows of five columns of text, causes of width 3, learned plain and in a store. Both sides
+use the same addressed noise, and must publish the same. A try of one side follows one of the other,
+and the best of each counts; the start of Ray is left out. On a busy machine more processes get more
+time: processor time says what each side needs, whoever else runs.
 """
 
 import io
-import tracemalloc
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-from unittest.mock import patch
+from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import pyarrow
 import pyarrow.parquet
 import ray
 from ray.cloudpickle import CloudPickler
-from rich.console import Console
 from rich.table import Table
 
-from bench.clock import seconds
-from bench.streams import rows
-from littlestone import DPSOA, Plan, Rules
-from littlestone._classes.base import HypothesisClass, kinds_of
-from littlestone._cli.learn import run as run_task
-from littlestone._data.rounds import Numbers, Rounds
-from littlestone._hypotheses.rows import as_batch
-from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask
-from littlestone._learners.forest import Forest
-from littlestone._learners.loop import Mistakes
+from bench.causes_speed import NAMES, SIZES
+from bench.output import publish
+from littlestone import PrivateCauses
+from littlestone._data.readers import open_rows
+from littlestone._privacy.testing import SeededNoise
 from littlestone._ray import Ray
 from littlestone._ray.rows import open_remote_rows
-from littlestone._store.request import LearnRequest
-from littlestone._store.store import Store
+from littlestone._store.request import LearnRequest, choose_learner
+from littlestone._store.store import create, open_store
 
-ROUNDS, PART, GROUP, TRIES = 2 * 10**7, 10**6, 1 << 17, 2
-AIM = 0.6
-RULES = Rules(["a", "b", "c", "d", "e"])
-SPEC = "rules:a,b,c,d,e"
-NOISE = 0.02
-STORED = "noise, in a store"
-TREES = 100_000
+ROWS, PART, GROUP, TRIES, WORKERS = 6 * 10**6, 10**6, 1 << 17, 2, 2
+SPEC = f"causes:{','.join(NAMES)}:3"
+AIM = 1.6
 
 
 def run() -> None:
-    """Print the tables."""
-    console = Console(highlight=False, width=100)
+    """Publish the tables."""
     with TemporaryDirectory() as place:
-        clean, noisy = Path(place, "clean"), Path(place, "noisy")
-        _write(clean, ROUNDS, 0.0)
-        _write(noisy, ROUNDS // 2, NOISE)
-        console.print(_speed(clean, noisy))
-        with _cluster(2):
-            for line in (*_bytes(clean, noisy), *_messages(clean), *_commits(noisy)):
-                console.print(line)
-    for line in (*_gate(), *_trees()):
-        console.print(line)
+        folder = Path(place, "events")
+        _write(folder)
+        stores = (Path(place, f"{number}.db") for number in count())
+        ray.init(address="local", num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
+        try:
+            # Workers import what they need once.
+            _learn(folder, Ray(workers=WORKERS), None)
+            publish("scale", _speed(folder, stores))
+            publish("scale.bytes", _bytes(folder, stores))
+        finally:
+            ray.shutdown()
 
 
-def _write(folder: Path, rounds: int, noise: float) -> None:
-    """A day's rows a file, each day other rows with the same cause."""
-    for part in range(rounds // PART):
-        stream = rows(7, PART, 0.06, noise=noise, part=part)
-        assert isinstance(stream.batch, dict)
-        table = pyarrow.table({**stream.batch, "y": stream.answers.astype(np.int8)})
-        day = folder / f"day={part:02}"
+def _write(folder: Path) -> None:
+    """Write a day's rows a file."""
+    for part in range(ROWS // PART):
+        draw = np.random.default_rng(part)
+        codes = [np.minimum(draw.zipf(1.5, PART), size) - 1 for size in SIZES]
+        failed = draw.random(PART) < np.where(codes[1] == 1, 0.3, 0.01)
+        columns = {
+            name: pyarrow.array([f"v{n:03d}" for n in range(size)]).take(pyarrow.array(column))
+            for name, size, column in zip(NAMES, SIZES, codes, strict=True)
+        }
+        table = pyarrow.table(columns | {"y": failed.astype(np.int8)})
+        day = folder / f"day={part}"
         day.mkdir(parents=True)
         pyarrow.parquet.write_table(table, day / "part.parquet", row_group_size=GROUP)
 
 
-@contextmanager
-def _cluster(cores: int) -> Iterator[None]:
-    """A cluster of this machine with so many cores, as far as Ray gives out work."""
-    ray.init(address="local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
-    try:
-        yield
-    finally:
-        ray.shutdown()
+class _Try(NamedTuple):
+    """Hold what a run took, in seconds, and what it published."""
+
+    wall: float
+    here: float
+    workers: float
+    published: Any
 
 
-def _speed(clean: Path, noisy: Path) -> Table:
-    title = "Learning from partitioned Parquet, Rules on 5 columns of strings; the ratios count"
-    table = Table("stream", "T", "engine", title=title)
-    for name in ("rounds/s", "ratio", "aim", "ok"):
-        table.add_column(name, justify="right" if name in ("rounds/s", "ratio") else "left")
-    for name, folder, rounds in (
-        ("clean", clean, ROUNDS),
-        ("2 % noise", noisy, ROUNDS // 2),
-        (STORED, noisy, ROUNDS // 2),
-    ):
-        here = rounds / _learned(folder, None, name == STORED)
-        table.add_row(name, f"{rounds:.0e}", "none: one process", f"{here:,.0f}", "1.00", "", "")
-        for cores, workers in ((1, 1), (2, 1), (2, 2)):
-            with _cluster(cores):
-                speed = rounds / _learned(folder, workers, name == STORED)
-            what = f"{workers} worker{'s' * (workers > 1)}, Ray has {cores} core{'s' * (cores > 1)}"
-            aimed = name == "clean" and workers == 1
-            table.add_row(
-                name, f"{rounds:.0e}", what, f"{speed:,.0f}", f"{speed / here:.2f}",
-                f">= {AIM}" if aimed else "",
-                ("yes" if speed / here >= AIM else "NO") if aimed else "",
-            )  # fmt: skip
-        table.add_section()
+def _learn(folder: Path, engine: Ray | None, db: Path | None) -> _Try:
+    """Learn the files, in one process or on a cluster, plain or in a store."""
+    asked = LearnRequest(source=str(folder), spec=SPEC, label="y", epsilon=1.0, delta=1e-7)
+    chosen, noise, cls = choose_learner(asked, ROWS), SeededNoise(1), asked.cls
+    plan: Any = chosen.plan
+    began = _clocks()
+    with ExitStack() as stack:
+        learned: Any = PrivateCauses(cls, plan=plan, noise=noise, engine=engine)
+        if db is not None:
+            create(db, asked, chosen, noise=noise).close()
+            learned = stack.enter_context(open_store(db, noise=noise, engine=engine))
+        rows: Any = (
+            open_rows(str(folder), cls, label="y")
+            if engine is None
+            else open_remote_rows(engine, str(folder), cls, label="y")
+        )
+        for block in stack.enter_context(rows):
+            learned.learn(block)
+        learner = learned if db is None else learned.learner
+        published = [(release.round, str(release.rule)) for release in learner.releases]
+        wall, here, workers = (now - then for then, now in zip(began, _clocks(), strict=True))
+        return _Try(wall, here, workers, (published, learner.windows))
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Return the time, the processor time of this process, and that of those Ray has started."""
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    cluster = sum((spent.user + spent.system for spent in times), 0.0)
+    return time.perf_counter(), time.process_time(), cluster
+
+
+def _speed(folder: Path, stores: Iterator[Path]) -> Table:
+    title = f"Causes of width 3, {ROWS:,} rows of Parquet, on {psutil.cpu_count()} cores"
+    table = Table("run", title=title)
+    names = ("seconds", "times one process", "processor time of the driver", "of the cluster")
+    for name in (*names, "aim"):
+        table.add_column(name, justify="right")
+    for kind in ("plain", "--db"):
+        sides: dict[str, list[_Try]] = {"one process": [], f"{WORKERS} workers": []}
+        for _ in range(TRIES):
+            for engine, tries in zip((None, Ray(workers=WORKERS)), sides.values(), strict=True):
+                tries.append(_learn(folder, engine, next(stores) if kind == "--db" else None))
+        published = [side.published for tries in sides.values() for side in tries]
+        assert all(one == published[0] for one in published), "the releases differ"
+        alone = min(side.wall for side in sides["one process"])
+        for name, tries in sides.items():
+            wall, here, workers = (min(t[i] for t in tries) for i in range(3))
+            cells = [f"{wall:.1f}", f"{alone / wall:.2f}", f"{here:.2f}"]
+            cells += ["", ""] if name == "one process" else [f"{workers:.2f}", f"{AIM}"]
+            table.add_row(f"{kind}, {name}", *cells)
     return table
 
 
-def _task(folder: Path, workers: int | None) -> LearnRequest:
-    return LearnRequest(
-        source=str(folder),
-        spec=SPEC,
-        label="y",
-        epsilon=1.0,
-        delta=1e-9,
-        engine="ray" if workers else None,
-        workers=workers,
-    )
-
-
-def _learned(folder: Path, workers: int | None, stored: bool) -> float:
-    task = _task(folder, workers)
-    if not stored:
-        return seconds(lambda: run_task(task, lambda outcome: None), TRIES)
-    with TemporaryDirectory() as place:
-        stores = (Path(place, f"{number}.db") for number in count())
-        return seconds(lambda: run_task(task, lambda outcome: None, next(stores)), TRIES)
-
-
 class _Sizer(CloudPickler):
-    """Pickles as Ray does; an address is 28 bytes."""
+    """Pickles as Ray does; a reference is 28 bytes."""
 
     def persistent_id(self, value: object) -> object:
         return value.binary() if isinstance(value, ray.ObjectRef) else None
-
-
-@dataclass
-class _Meter:
-    """In the place of the module ray: counts the bytes of what the driver sends and gets. Ray's own
-    messages are not in it."""
-
-    sent: int = 0
-    got: int = 0
-
-    def get(self, asked: Any) -> Any:
-        found = ray.get(asked)
-        self.got += _size(found)
-        return found
-
-    def put(self, value: Any) -> Any:
-        self.sent += _size(value)
-        return ray.put(value)
-
-    def remote(self, thing: Any) -> "_Metered":
-        return _Metered(self, ray.remote(thing))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(ray, name)
-
-
-@dataclass
-class _Metered:
-    """A task, or an actor, or what is asked of one."""
-
-    meter: _Meter
-    inner: Any
-
-    def remote(self, *arguments: Any) -> Any:
-        self.meter.sent += _size(arguments)
-        found = self.inner.remote(*arguments)
-        return found if isinstance(found, ray.ObjectRef | list) else _Metered(self.meter, found)
-
-    def options(self, **options: Any) -> "_Metered":
-        return _Metered(self.meter, self.inner.options(**options))
-
-    def __getattr__(self, name: str) -> "_Metered":
-        return _Metered(self.meter, getattr(self.inner, name))
 
 
 def _size(value: Any) -> int:
@@ -191,129 +147,82 @@ def _size(value: Any) -> int:
     return len(buffer.getbuffer())
 
 
+@dataclass
+class _Meter:
+    """In the place of the module ray: counts what the driver sends and gets, not Ray's messages."""
+
+    sent: dict[str, int] = field(default_factory=dict)
+    got: dict[str, int] = field(default_factory=dict)
+    calls: int = 0
+    made: dict[Any, str] = field(default_factory=dict)
+
+    def put(self, value: Any) -> Any:
+        self._note(self.sent, "what is asked", value)
+        return ray.put(value)
+
+    def get(self, ref: Any) -> Any:
+        value = ray.get(ref)
+        # What has come to the driver's node is there: it comes once.
+        if ref in self.made:
+            self._note(self.got, self.made.pop(ref), value)
+        return value
+
+    def remote(self, function: Any) -> "_Metered":
+        return _Metered(self, function.__name__, ray.remote(function))
+
+    def _note(self, side: dict[str, int], name: str, value: Any) -> None:
+        side[name] = side.get(name, 0) + _size(value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(ray, name)
+
+
+@dataclass
+class _Metered:
+    """A task, of which the meter knows name and arguments."""
+
+    meter: _Meter
+    name: str
+    task: Any
+
+    def options(self, **options: Any) -> "_Metered":
+        return _Metered(self.meter, self.name, self.task.options(**options))
+
+    def remote(self, *arguments: Any) -> Any:
+        meter = self.meter
+        meter.calls += 1
+        meter._note(meter.sent, "what is asked", arguments)
+        refs = self.task.remote(*arguments)
+        parts = {"answer": ["answers", "hashes of negatives"], "read_span": ["", "readable rows"]}
+        names = parts.get(self.name, ["counts of draws"])
+        meter.made |= zip(refs if isinstance(refs, list) else [refs], names, strict=True)
+        return refs
+
+
 @dataclass(frozen=True)
 class _Counted(Ray):
     """The engine, with a meter."""
 
-    meter: _Meter = field(default_factory=_Meter)
+    meter: _Meter = field(default_factory=_Meter, compare=False)
 
     def connected(self) -> Any:
         return self.meter
 
 
-def _bytes(clean: Path, noisy: Path) -> Iterator[str]:
-    for folder in (clean, noisy):
-        engine = _Counted(workers=2)
-        with open_remote_rows(
-            engine, str(folder), RULES, label="y", user=None, strict=False
-        ) as far:
-            assert far.length is not None
-            plan = Plan.practical(RULES, 1, 1e-9, far.length)
-            learner = DPSOA(RULES, plan=plan, engine=engine)
-            for block in far:
-                learner.learn(block)
-        held = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / far.length
-        sent, got = engine.meter.sent / far.length, engine.meter.got / far.length
-        yield (
-            f"{folder.name}: through the driver {sent:.3f} bytes a round out, {got:.3f} in; "
-            f"in the files {held:.1f}"
-        )
-
-
-def _messages(folder: Path) -> Iterator[str]:
-    """What it takes to send a block of rows to the shards, and to count their votes."""
-    plan, truth = Plan.practical(RULES, 1, 1e-9, ROUNDS), rows(7, 1, 0.06).truth
-    assert truth is not None
-    for workers in (1, 2):
-        engine = Ray(workers=workers)
-        far = open_remote_rows(engine, str(folder), RULES, label="y", user=None, strict=False)
-        with far:
-            block = next(block for block in far if len(block) == 1 << 17)
-        forest = engine.create_forest(RULES, plan.shapes, 7, "learns", True)
-        for active in (1, plan.trees // 10, plan.trees):
-            took = seconds(partial(_message, forest, truth, block, active), 5)
-            yield (
-                f"workers: {workers}; a block of {len(block):,} rounds, {active} of {plan.trees} "
-                f"trees active, learned and its votes counted: {1000 * took:.0f} ms"
-            )
-
-
-def _message(forest: Any, rule: Hypothesis, block: Any, active: int) -> None:
-    forest.restart(rule)
-    forest.active[:active] = True
-    forest.learn_remote(block.numbered(0, None))
-    _ = forest.votes
-
-
-def _commits(folder: Path) -> Iterator[str]:
-    """What could be gained by committing a block while the next one is learned."""
-    times: list[float] = []
-    commit = Store._commit
-
-    def timed(store: Store) -> None:
-        times.append(seconds(partial(commit, store), 1))
-
-    with TemporaryDirectory() as place, patch.object(Store, "_commit", timed):
-        task = _task(folder, 2)
-        took = seconds(lambda: run_task(task, lambda outcome: None, Path(place, "run.db")), 1)
-    yield (
-        f"noise, in a store, 2 workers: {len(times)} commits, {sum(times) / took:.1%} of the time"
+def _bytes(folder: Path, stores: Iterator[Path]) -> Table:
+    table = Table("through the driver", title="Bytes a round")
+    kinds, meters = ("plain", "--db"), list[_Meter]()
+    for kind in kinds:
+        engine = _Counted(workers=WORKERS)
+        _learn(folder, engine, next(stores) if kind == "--db" else None)
+        meters.append(engine.meter)
+        table.add_column(kind, justify="right")
+    for name in dict.fromkeys(name for meter in meters for name in meter.got):
+        table.add_row(f"in: {name}", *(f"{meter.got.get(name, 0) / ROWS:.3f}" for meter in meters))
+    table.add_row("out", *(f"{sum(meter.sent.values()) / ROWS:.3f}" for meter in meters))
+    table.add_row(
+        "tasks for a million rounds", *(f"{meter.calls / ROWS * 1e6:.0f}" for meter in meters)
     )
-
-
-class _Known:
-    """A batch of which the mistakes are known: what is left is the gate."""
-
-    def __init__(self, wrong: Numbers, start: int, stop: int) -> None:
-        self._wrong, self._start, self._stop = wrong, start, stop
-        self.has_users = False
-
-    def __len__(self) -> int:
-        return self._stop - self._start
-
-    def between(self, start: int, stop: int) -> "_Known":
-        first, last = np.searchsorted(self._wrong, [start, stop])
-        return _Known(self._wrong[first:last], start, stop)
-
-    def apply(self, function: Any, cls: HypothesisClass, published: Hypothesis) -> Mistakes:
-        return Mistakes(self._wrong)
-
-    def update(self, state: Any) -> None:
-        pass
-
-    def numbered(self, first: int, within: Mask | None) -> "_Known":
-        return self
-
-    def null_rounds(self, within: Mask | None) -> int:
-        return 0
-
-
-def _gate() -> Iterator[str]:
-    draw = np.random.default_rng(1)
-    for noise in (0.0, NOISE):
-        plan = Plan.practical(RULES, 1, 1e-9, ROUNDS)
-        wrong = np.flatnonzero(draw.random(ROUNDS) < noise * 0.9)
-
-        def gate(plan: Plan = plan, wrong: Any = wrong) -> None:
-            rounds: Any = _Known(wrong, 0, ROUNDS)
-            DPSOA(RULES, plan=plan).learn(rounds)
-
-        took = seconds(gate, TRIES)
-        yield f"the gate alone, {noise:.0%} noise: {ROUNDS / took:,.0f} rounds a second"
-
-
-def _trees() -> Iterator[str]:
-    tracemalloc.start()
-    forest = Forest(RULES, [1] * TREES, 7, replant=True)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    first = RULES.hypothesis(RULES.start())
-    assert first is not None
-    took = seconds(lambda: forest.restart(first), 3)
-    row = dict.fromkeys(RULES.columns, "v12345")
-    forest.learn(Rounds(as_batch([row], kinds_of(RULES)), np.array([True])))
-    kept = max(len(forest.saved(number)) for number in forest.share)
-    yield (
-        f"trees: {held / TREES:,.0f} bytes each, {1e6 * took / TREES:.1f} us each to begin an "
-        f"epoch, {kept} bytes to keep one that learned one row"
-    )
+    held = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / ROWS
+    table.add_row("in the files, not through the driver", *[f"{held:.1f}"] * len(kinds))
+    return table

@@ -832,7 +832,9 @@ def first_window_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 class AllKept(Matched):
     """Rounds of which every row is kept for the draw."""
 
-    def taken(self, kept: Any) -> Matched:
+    def taken(self, rows: Any) -> Matched:
+        kept = np.zeros(self.size, dtype=bool)
+        kept[rows] = True
         rows = self.unmatched.part(kept[~self.answers], kept[self.answers])
         lone = tuple(column[kept[self.alone]] for column in self.lone)
         arrays = (self.number[kept], self.answers[kept], self.counts[kept], self.first[kept])

@@ -79,7 +79,8 @@ def same(one: Matched, other: Matched) -> bool:
         (one.counts, other.counts),
         (one.first, other.first),
     ]
-    for ours, theirs in zip(one.unmatched[:2], other.unmatched[:2], strict=True):
+    parts = [(rows.negatives.columns, rows.positives) for rows in (one.unmatched, other.unmatched)]
+    for ours, theirs in zip(*parts, strict=True):
         arrays += zip(map(np.asarray, ours), map(np.asarray, theirs), strict=True)
     arrays += zip(map(np.asarray, one.lone), map(np.asarray, other.lone), strict=True)
     arrays += zip(map(np.asarray, one.voted), map(np.asarray, other.voted), strict=True)

@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ import ray
 from events import KINDS, ROWS, columns, kinds, learned, opened, shorten_blocks, written
 from test_dpsoa import LENGTH, PLANS
 from test_shards import after, make
+from two_nodes import rounds_in
 
 import littlestone as ls
 from commands import MAIN, littlestone
@@ -117,7 +119,8 @@ def test_readers_killed_in_mid_block_change_nothing(
 
     def kill(self: far.RemoteParquet, ref: Any) -> Any:
         nonlocal kills
-        for process in [*running("ray::read_span"), *running("ray::answer")][: kills < 3]:
+        tasks = ("ray::read_span", "ray::answer", "ray::count")
+        for process in [p for name in tasks for p in running(name)][: kills < 3]:
             process.kill()
             kills += 1
         return get(self, ref)
@@ -152,6 +155,57 @@ def test_a_command_that_loses_its_node_says_so_and_can_be_run_again(tmp_path: Pa
     assert 1000 <= rounds < 60_000
     again = littlestone("learn", "days", "--db", "run.db", "--json", folder=tmp_path)
     assert json.loads(again.stdout)["public"]["rounds"] == 60_000
+
+
+SEEDED = """
+from littlestone._cli.main import main
+from littlestone._data import rounds
+from littlestone._learners import causes
+from littlestone._privacy.testing import SeededNoise
+from littlestone._ray import rows as far
+causes.SystemNoise = lambda: SeededNoise(3)
+rounds.FIRST_BLOCK = far.LARGEST_BLOCK = 200
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_head_that_is_killed_costs_no_row_and_no_release(tmp_path: Path) -> None:
+    """The head node of a cluster takes the control of it along; the same command goes on."""
+    (tmp_path / "days").mkdir()
+    pq.write_table(pa.table(columns(40_000)), tmp_path / "days" / "1.parquet", row_group_size=500)
+
+    def started(name: str, *engine: str) -> "subprocess.Popen[str]":
+        options = ("--class", "causes:version,country:2", "--label", "failed", "--epsilon", "2")
+        learn = ["learn", "days", "--db", f"{name}.db", *options, "--delta", "1e-6", *engine]
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        code = [sys.executable, "-c", SEEDED, *learn]
+        return subprocess.Popen(code, cwd=tmp_path, env=WITH_TESTS, **pipes)
+
+    def ended(process: "subprocess.Popen[str]", *statuses: int) -> None:
+        errors = process.communicate()[1]
+        assert process.returncode in statuses, errors[-2000:]
+
+    ended(started("alone"), 0)
+    expected = read_store(tmp_path / "alone.db").published
+    assert len(expected.releases) > 2
+    kills, store = 0, tmp_path / "there.db"
+    for share in (0.2, 0.6):
+        there = started("there", "--engine", "ray", "--workers", "2")
+        while there.poll() is None and rounds_in(store) < share * 40_000:
+            time.sleep(0.02)
+        for process in psutil.Process(there.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                if process.name() in ("gcs_server", "raylet"):
+                    process.kill()
+                    kills += 1
+        ended(there, 1, 2)  # 1, where Ray ends the process before we can
+        between = read_store(store).published
+        assert 0 < between.rounds < 40_000
+        assert between.releases == expected.releases[: len(between.releases)]
+    assert kills == 4
+    ended(started("there", "--engine", "ray", "--workers", "2"), 0)
+    assert read_store(store).published == expected
 
 
 def test_a_peer_is_gone_when_it_was_unreachable_for_long() -> None:

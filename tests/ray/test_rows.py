@@ -23,6 +23,7 @@ from test_checkpoint import MemoryStore
 import littlestone as ls
 from at_once import Pretended
 from littlestone._data.rounds import Rounds
+from littlestone._learners.cause_counts import CauseCounts
 from littlestone._ray.rows import RemoteRounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
@@ -63,9 +64,33 @@ def test_no_row_comes_to_the_driver(kind: str, folder: Path) -> None:
     engine = Pretended(workers=2)
     learned(kind, folder, engine)
     # At the end of a window, the one cell that holds the time of its last row.
-    asked = {"read_span", "answer"} | ({"scatter"} if kind == "trees" else {"time_cell"})
+    asked = {"read_span", "answer"} | (
+        {"scatter"} if kind == "trees" else {"time_cell", "count", "add"}
+    )
     assert set(engine.cluster.tasks) == asked
     assert not any(isinstance(value, Rounds) for value in engine.cluster.fetched)
+
+
+def test_a_draw_reads_the_same_counts_wherever_negatives_are_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is drawn may be the same all the same: the counts themselves must be equal."""
+    scores, read = CauseCounts.scores, list[tuple[int, Any, Any]]()
+
+    def noting(self: CauseCounts, number: int, fired: bool) -> Any:
+        moves = scores(self, number, fired)
+        read.append((number, moves.adds.tolist(), moves.drops.tolist()))
+        return moves
+
+    monkeypatch.setattr(CauseCounts, "scores", noting)
+    learned("causes", folder)
+    local = read.copy()
+    assert max(len(adds) for _, adds, _ in local) > 10
+    for largest in (500, 1100, 9000):
+        shorten_blocks(monkeypatch, largest)
+        read.clear()
+        learned("causes", folder, Pretended(workers=2))
+        assert read == local
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,11 +17,12 @@ and a pattern (Theorem 19).
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations
+from itertools import combinations, groupby
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -46,11 +47,46 @@ SMALL_CHUNK = 1 << 12
 LARGEST_TABLE = 1 << 20
 # Distinct positive patterns are found by one whole number each, up to this size.
 LARGEST_NUMBER = 1 << 62
+NO_HASHES = np.zeros(0, dtype=np.uint32)
 
 
 def hash_values(values: npt.NDArray[Any]) -> Hashes:
     """Return the hash of each value, by its identity: stores keep it, so it never changes."""
     return np.fromiter(map(crc32, map(key_of, values.tolist())), np.uint32, len(values))
+
+
+class NegativeRows(Protocol):
+    """Specify negative rows of an epoch: in this process, or where they were read."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Return the hash of each value, column by column; remote ones are fetched."""
+
+    def part(self, rows: Any) -> "NegativeRows":
+        """Return some of the rows."""
+
+    def count_with(self, others: Any, cls: Causes, wanted: "Wanted") -> Counts:
+        """Return how many of these and of other rows that are kept alike list each wanted key."""
+
+
+@dataclass(frozen=True, eq=False)
+class HashedRows:
+    """Hold negative rows in this process."""
+
+    columns: tuple[Column, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def part(self, rows: Any) -> "HashedRows":
+        """Implement `NegativeRows.part`."""
+        return HashedRows(tuple(column[rows] for column in self.columns))
+
+    def count_with(self, others: "list[HashedRows]", cls: Causes, wanted: "Wanted") -> Counts:
+        """Implement `NegativeRows.count_with`."""
+        return count_listed(cls, wanted, [rows.columns for rows in (self, *others)])
 
 
 class ColumnsOfRows(NamedTuple):
@@ -60,7 +96,7 @@ class ColumnsOfRows(NamedTuple):
     outcomes, if the class has them.
     """
 
-    negatives: tuple[Column, ...]
+    negatives: NegativeRows
     positives: tuple[Column, ...]
     # The users of negative and of positive rows, where users are protected.
     users: tuple[Users, Users] | None = None
@@ -68,7 +104,7 @@ class ColumnsOfRows(NamedTuple):
     def part(self, negatives: slice | Mask, positives: slice | Mask) -> "ColumnsOfRows":
         """Return some of the rows."""
         return ColumnsOfRows(
-            tuple(column[negatives] for column in self.negatives),
+            self.negatives.part(negatives),
             tuple(column[positives] for column in self.positives),
             None if self.users is None else (self.users[0][negatives], self.users[1][positives]),
         )
@@ -111,7 +147,7 @@ class PatternIndex:
         exact = [column[positive] for column in columns]
         if self.cls.has_outcomes:
             exact.append(column_of(batch, OUTCOME, "value")[positive])
-        return ColumnsOfRows(tuple(hashed), tuple(exact))
+        return ColumnsOfRows(HashedRows(tuple(hashed)), tuple(exact))
 
     def condition(self, slot: int, number: int, values: Sequence[Plain]) -> Condition:
         """Return a condition of a slot: that of a value of its column, or one of its ranges."""
@@ -157,20 +193,32 @@ class _Chunk(NamedTuple):
     """Hold rows: the number of each value of positive ones, the hash of each of negative ones."""
 
     positives: Ids
-    negatives: tuple[Column, ...]
+    negatives: tuple[NegativeRows, ...]
     users: tuple[Users, Users] | None = None
 
     @property
     def size(self) -> int:
-        return len(self.positives[0]) + len(self.negatives[0])
+        return len(self.positives[0]) + sum(map(len, self.negatives))
 
 
 def _joined(chunks: list[_Chunk]) -> _Chunk:
-    """Return chunks as one, whose negatives have a hash a row."""
+    """Return chunks as one, in which negatives in this process have a hash a row."""
     positives = np.concatenate([chunk.positives for chunk in chunks], axis=1)
-    columns = zip(*(chunk.negatives for chunk in chunks), strict=True)
-    hashes = (np.concatenate([part.values[part.codes] for part in parts]) for parts in columns)
-    return _Chunk(positives, tuple(map(_column_of_hashes, hashes)), _users_of(chunks))
+    negatives = list[NegativeRows]()
+    for kind, parts in groupby([rows for chunk in chunks for rows in chunk.negatives], type):
+        rows = list(parts)
+        negatives += [_with_hash_a_row(rows)] if kind is HashedRows else rows
+    return _Chunk(positives, tuple(negatives), _users_of(chunks))
+
+
+def _with_hash_a_row(parts: list[NegativeRows]) -> HashedRows:
+    hashes = (np.concatenate(column) for column in zip(*map(_hashes_of, parts), strict=True))
+    return HashedRows(tuple(map(_column_of_hashes, hashes)))
+
+
+def _hashes_of(rows: NegativeRows) -> list[Hashes]:
+    """Return the hashes of rows, column by column."""
+    return [np.asarray(column.values[column.codes]) for column in rows.columns]
 
 
 def _users_of(chunks: list[_Chunk]) -> tuple[Users, Users] | None:
@@ -216,7 +264,7 @@ class EpochRows:
     def add(self, rows: ColumnsOfRows) -> None:
         """Add rows that no published cause matches."""
         positives = map(_number, rows.positives, self._numbers)
-        chunk = _Chunk(np.array(list(positives)), rows.negatives, rows.users)
+        chunk = _Chunk(np.array(list(positives)), (rows.negatives,), rows.users)
         if self._waiting_rows + chunk.size > SMALL_CHUNK:
             self._join()
             self._complete, self._waiting_rows = len(self._chunks), 0
@@ -244,37 +292,47 @@ class EpochRows:
         ]
         # A key is a pattern and an outcome: the outcome is one more number of it.
         ids = [positives[-1] + 1] if self.cls.has_outcomes else []
-        counts, widths = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.intp)]
+        widths, listed_by = list[npt.NDArray[np.intp]](), list[Counts]()
+        wanted = Wanted([slot.hashes for slot in slots], [slot.groups for slot in slots], [])
         pairs, keys_before = list[UserPairs](), 0
+        negatives = [rows for chunk in self._chunks for rows in chunk.negatives]
+        of_rows = list[_Groups]()
+        if users is not None:
+            columns_of_rows = [rows.columns for rows in negatives]
+            of_rows = _groups_of_slots(self.index, wanted, columns_of_rows)
         for form in self.index.forms:
             chosen = [slots[slot] for slot in form]
             sizes = [*(slot.size for slot in chosen), *(len(values[-1]) for _ in ids)]
             columns = [*(slot.positives for slot in chosen), *ids]
             keys, listed, key_of_row = _distinct(columns, sizes, by_row=users is not None)
-            # A normal row speaks against its patterns whatever their outcome.
-            counts.append(np.stack([_count_negatives(keys, chosen), listed], axis=1))
+            listed_by.append(listed)
             widths.append(np.full(len(keys), len(form) - 1, dtype=np.intp))
             patterns.keys.append(keys)
+            wanted.keys.append(
+                [slot.group_of[keys[:, i]].astype(np.int32) for i, slot in enumerate(chosen)]
+            )
             if users is not None:
-                found = _pairs_of(keys, chosen, key_of_row, users)
+                rows, groups, _ = _groups_of(wanted.keys[-1], [of_rows[slot] for slot in form])
+                found = _pairs_of(rows, groups, key_of_row, users)
                 pairs.append(UserPairs(found.counts, found.places + keys_before))
                 keys_before += len(keys)
         by_user = UserPairs(*map(np.concatenate, zip(*pairs, strict=True))) if pairs else None
-        return PatternCounts(np.concatenate(counts), np.concatenate(widths), patterns, by_user)
+        # A normal row speaks against its patterns whatever their outcome.
+        counts = np.stack(
+            [_count_negatives(self.cls, negatives, wanted), np.concatenate(listed_by)], axis=1
+        )
+        return PatternCounts(counts, np.concatenate(widths), patterns, by_user)
 
     def _slot(self, slot: int, positives: Ids, values: list[Plain]) -> "_Slot":
-        place, table = self.index.slots[slot], self.index.tables[slot]
-        negatives = [chunk.negatives[place] for chunk in self._chunks]
+        table = self.index.tables[slot]
         if table is not None:
             # Cells are exact: a condition has the same number in negative rows.
-            groups = _Groups(negatives, [table[column.values] for column in negatives])
             size = self.index.size(slot)
-            return _Slot(table[positives], size, groups, np.arange(size + 1), size)
+            return _Slot(table[positives], size, NO_HASHES, np.arange(size + 1), size)
         # By hash, not by condition: two conditions of one hash both read its negatives.
         hashes, of_value = np.unique(hash_values(objects(values)), return_inverse=True)
-        groups = _Groups(negatives, [_places(column.values, hashes) for column in negatives])
         group_of = np.concatenate([[0], of_value + 1])
-        return _Slot(positives + 1, len(values), groups, group_of, len(hashes))
+        return _Slot(positives + 1, len(values), hashes, group_of, len(hashes))
 
     def get_state(self) -> StateData:
         """Return what is not in parts."""
@@ -296,12 +354,12 @@ class EpochRows:
         self._saved, self._cleared = (len(self._chunks), last), False
 
     def _dump(self, chunk: _Chunk) -> bytes:
-        values = [list(numbers) for numbers in self._numbers]
-        exact = [
-            [to_json(known[number]) for number in column]
-            for known, column in zip(values, chunk.positives.tolist(), strict=True)
-        ]
-        hashes = np.array([np.asarray(column.values[column.codes]) for column in chunk.negatives])
+        exact = []
+        for numbers, column in zip(self._numbers, chunk.positives.tolist(), strict=True):
+            values, held = list(numbers), set(column)
+            cells = {number: to_json(values[number]) for number in held}
+            exact.append([cells[number] for number in column])
+        hashes = np.concatenate([np.array(_hashes_of(rows)) for rows in chunk.negatives], axis=1)
         users = b"" if chunk.users is None else np.concatenate(chunk.users).astype("<u8").tobytes()
         return json.dumps(exact).encode() + b"\n" + hashes.astype("<u4").tobytes() + users
 
@@ -319,7 +377,11 @@ class EpochRows:
             positives = map(_number, exact, self._numbers)
             # As they were: what is saved next must not be a part of another number.
             self._chunks.append(
-                _Chunk(np.array(list(positives)), tuple(map(_column_of_hashes, hashes)), users)
+                _Chunk(
+                    np.array(list(positives)),
+                    (HashedRows(tuple(map(_column_of_hashes, hashes))),),
+                    users,
+                )
             )
         self._complete = max(len(self._chunks) - 1, 0)
         self._waiting_rows = sum(chunk.size for chunk in self._chunks[self._complete :])
@@ -385,32 +447,84 @@ class PatternKeys:
         return self.cause(place).key
 
 
-class _Groups:
-    """Hold the groups of all negative rows: for each chunk its column, and the group of a value."""
+class Wanted(NamedTuple):
+    """Specify the keys whose negatives are counted, by the groups of their conditions.
 
-    def __init__(self, columns: list[Column], groups: list[Ids]) -> None:
-        self._chunks = list(zip(columns, groups, strict=True))
+    A group is a hash, or a condition of ranges, counted from 1. Private.
+    """
+
+    # For each slot, the hashes of its groups in order; none of ranges, which have a table.
+    hashes: list[Hashes]
+    sizes: list[int]
+    # For each form, the group of each condition of its keys.
+    keys: list[list[npt.NDArray[np.int32]]]
+
+
+def _count_negatives(cls: Causes, negatives: Iterable[NegativeRows], wanted: Wanted) -> Counts:
+    """Return how many rows list each wanted key: a sum over where they are kept."""
+    by_kind: dict[type, list[NegativeRows]] = {}
+    for rows in negatives:
+        by_kind.setdefault(type(rows), []).append(rows)
+    counts = [first.count_with(others, cls, wanted) for first, *others in by_kind.values()]
+    return np.asarray(sum(counts[1:], counts[0]))
+
+
+def count_listed(cls: Causes, wanted: Wanted, parts: Sequence[tuple[Column, ...]]) -> Counts:
+    """Return how many rows list each wanted key: a sum over rows, wherever they are."""
+    index = pattern_index(cls)
+    groups = _groups_of_slots(index, wanted, parts)
+    counts = [
+        _count_of_form(keys, [groups[slot] for slot in form])
+        for form, keys in zip(index.forms, wanted.keys, strict=True)
+    ]
+    return np.concatenate(counts)
+
+
+class _Groups:
+    """Hold the groups of rows in one slot: for each part its column, and the group of a value."""
+
+    def __init__(self, columns: list[Column], groups: list[Ids], size: int) -> None:
+        self._parts, self.size = list(zip(columns, groups, strict=True)), size
 
     @cached_property
     def rows(self) -> Ids:
         """Return the group of each row."""
-        return np.concatenate([groups[column.codes] for column, groups in self._chunks])
+        return np.concatenate([groups[column.codes] for column, groups in self._parts])
 
-    def counts(self, groups: int) -> Counts:
-        """Return how many rows are in each of so many groups, and first in none."""
-        counts = np.zeros(groups + 1, dtype=np.int64)
-        for column, group in self._chunks:
+    @cached_property
+    def counts(self) -> Counts:
+        """Return how many rows are in each group, and first in none."""
+        counts = np.zeros(self.size + 1, dtype=np.int64)
+        for column, group in self._parts:
             # Codes are counted, and not their groups: rows need not be looked up.
             np.add.at(counts, group, np.bincount(column.codes, minlength=len(group)))
         return counts
 
 
+def _groups_of_slots(
+    index: PatternIndex, wanted: Wanted, parts: Sequence[tuple[Column, ...]]
+) -> list[_Groups]:
+    """Return the groups of rows, slot by slot."""
+    found = []
+    for place, table, hashes, size in zip(
+        index.slots, index.tables, wanted.hashes, wanted.sizes, strict=True
+    ):
+        columns = [columns[place] for columns in parts]
+        groups = [
+            _places(column.values, hashes) if table is None else table[column.values]
+            for column in columns
+        ]
+        found.append(_Groups(columns, groups, size))
+    return found
+
+
 class _Slot(NamedTuple):
-    """Hold the conditions of all rows in one slot, by number from 1; 0 is none."""
+    """Hold the conditions of positive rows in one slot, by number from 1; 0 is none."""
 
     positives: Ids
     size: int
-    negatives: _Groups
+    # The hashes of the groups; none of ranges.
+    hashes: Hashes
     group_of: Ids
     groups: int
 
@@ -444,34 +558,32 @@ def _distinct(ids: list[Ids], sizes: list[int], by_row: bool) -> tuple[Ids, Coun
     return keys, counts.astype(np.int64), key_of_row
 
 
-def _count_negatives(keys: Ids, slots: list[_Slot]) -> Counts:
-    """Return how many negative rows are in the groups of each key."""
+def _count_of_form(keys: list[npt.NDArray[np.int32]], slots: list[_Groups]) -> Counts:
+    """Return how many rows are in the groups of each key."""
     if len(slots) == 1:
-        return slots[0].negatives.counts(slots[0].groups)[slots[0].group_of[keys[:, 0]]]
+        return slots[0].counts[keys[0]]
     rows, wanted, size = _groups_of(keys, slots)
     if size > LARGEST_TABLE:
         rows, wanted, size = _narrowed(rows, wanted)
     return np.asarray(np.bincount(rows, minlength=size)[wanted], dtype=np.int64)
 
 
-def _groups_of(keys: Ids, slots: list[_Slot]) -> tuple[Ids, Ids, int]:
-    """Return the group of each negative row and of each key, and how many groups there are."""
+def _groups_of(keys: list[npt.NDArray[np.int32]], slots: list[_Groups]) -> tuple[Ids, Ids, int]:
+    """Return the group of each row and of each key, and how many groups there are."""
     rows = wanted = np.zeros(1, dtype=np.int64)
     size = 1
-    for place, slot in enumerate(slots):
-        if size * (slot.groups + 1) > LARGEST_TABLE and size > len(keys) + 1:
+    for groups, slot in zip(keys, slots, strict=True):
+        if size * (slot.size + 1) > LARGEST_TABLE and size > len(groups) + 1:
             rows, wanted, size = _narrowed(rows, wanted)
-        rows = rows * (slot.groups + 1) + slot.negatives.rows
-        wanted = wanted * (slot.groups + 1) + slot.group_of[keys[:, place]]
-        size *= slot.groups + 1
+        rows = rows * (slot.size + 1) + slot.rows
+        wanted = wanted * (slot.size + 1) + groups
+        size *= slot.size + 1
     return rows, wanted, size
 
 
-def _pairs_of(
-    keys: Ids, slots: list[_Slot], key_of_row: Ids, users: tuple[Users, Users]
-) -> UserPairs:
+def _pairs_of(rows: Ids, wanted: Ids, key_of_row: Ids, users: tuple[Users, Users]) -> UserPairs:
     """Return, for each pair of a user and a key that some row has, its negatives and positives."""
-    rows, wanted, _ = _groups_of(keys, slots)
+    keys = len(wanted)
     groups, group_of_key = np.unique(wanted, return_inverse=True)
     negative = _places(rows, groups) - 1
     _, numbers = np.unique(np.concatenate(users), return_inverse=True)
@@ -487,8 +599,8 @@ def _pairs_of(
     pairs, places = np.unique(
         np.concatenate(
             [
-                np.repeat(of_negative[held], often) * len(keys) + key_of_negative,
-                of_positive[listing] * len(keys) + key_of_row[listing],
+                np.repeat(of_negative[held], often) * keys + key_of_negative,
+                of_positive[listing] * keys + key_of_row[listing],
             ]
         ),
         return_inverse=True,
@@ -500,7 +612,7 @@ def _pairs_of(
         ],
         axis=1,
     )
-    return UserPairs(counts.astype(np.int64), pairs % max(len(keys), 1))
+    return UserPairs(counts.astype(np.int64), pairs % max(keys, 1))
 
 
 def _narrowed(rows: Ids, wanted: Ids) -> tuple[Ids, Ids, int]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -300,6 +301,8 @@ def _quantile(kurtosis: Any) -> Any:
     return Z + (Z**3 - 3 * Z) * kurtosis / 24
 
 
+# Every commit asks for the rates of all windows so far.
+@lru_cache(maxsize=1 << 10)
 def _interval(
     negatives: int, positives: int, variance: float, fourth: float
 ) -> tuple[float, float]:

@@ -63,6 +63,10 @@ class Mistakes(NamedTuple):
         """Return those of a mask."""
         return Mistakes(self.number[kept])
 
+    def detached(self) -> tuple["Mistakes", tuple[()]]:
+        """Return all of it: nothing stays where the rows are."""
+        return self, ()
+
 
 def mistakes(cls: HypothesisClass, rounds: Rounds, rule: Hypothesis) -> Mistakes:
     """Return the rounds that a rule gets wrong; a function of its own, as rows may be remote."""

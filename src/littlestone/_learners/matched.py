@@ -20,7 +20,13 @@ from littlestone._hypotheses.causes import Cause, match_counts, own_causes
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rows import column_of
 from littlestone._hypotheses.values import Mask, canonical, encode
-from littlestone._learners.epoch_rows import ColumnsOfRows, Users, pattern_index
+from littlestone._learners.epoch_rows import (
+    ColumnsOfRows,
+    HashedRows,
+    NegativeRows,
+    Users,
+    pattern_index,
+)
 from littlestone._learners.known import KnownKeys
 from littlestone._privacy.causes import Counts
 
@@ -89,26 +95,38 @@ class Matched(NamedTuple):
     def between(self, start: int, stop: int) -> "Matched":
         """Return the rounds from `start` up to, not including, `stop`."""
         begin, end = map(int, np.searchsorted(self.number, [start, stop]))
-        if (begin, end) == (0, self.size):
-            return self
-        kept = np.zeros(self.size, dtype=bool)
-        kept[begin:end] = True
-        return self.taken(kept)
+        return self if (begin, end) == (0, self.size) else self.taken(slice(begin, end))
 
-    def taken(self, kept: Mask) -> "Matched":
-        """Return the rounds of a mask."""
-        unmatched = self.counts == 0
+    def taken(self, rows: slice | Mask) -> "Matched":
+        """Return some of the rounds."""
+        lone = _among(self.alone, rows) if self.lone else rows
         return Matched(
-            self.number[kept],
-            self.answers[kept],
-            self.counts[kept],
-            self.first[kept],
-            self.unmatched.part(kept[unmatched & ~self.answers], kept[unmatched & self.answers]),
-            None if self.own is None else self.own[kept],
-            tuple(column[kept[self.alone]] for column in self.lone),
-            tuple(column[kept] for column in self.voted),
-            None if self.users is None else self.users[kept],
+            self.number[rows],
+            self.answers[rows],
+            self.counts[rows],
+            self.first[rows],
+            self.unmatched.part(*(_among(self.is_unmatched(y), rows) for y in (False, True))),
+            None if self.own is None else self.own[rows],
+            tuple(column[lone] for column in self.lone),
+            tuple(column[rows] for column in self.voted),
+            None if self.users is None else self.users[rows],
         )
+
+    def is_unmatched(self, positive: bool) -> Mask:
+        """Return which rows are positive, or are not, and no cause matches them."""
+        return np.asarray((self.counts == 0) & (self.answers == positive))
+
+    def detached(self) -> tuple["Matched", tuple[Column, ...]]:
+        """Return what is read of every round, and the negatives, which may stay where they are."""
+        negatives = self.unmatched.negatives
+        # Rows of users are counted by user, in one process.
+        if self.users is not None or not isinstance(negatives, HashedRows):
+            return self, ()
+        return self.attached(HashedRows(())), negatives.columns
+
+    def attached(self, negatives: NegativeRows) -> "Matched":
+        """Return the rounds with negatives that are elsewhere."""
+        return self._replace(unmatched=self.unmatched._replace(negatives=negatives))
 
     @property
     def wrong(self) -> Mask:
@@ -195,6 +213,14 @@ class Matched(NamedTuple):
                 counts.append(_by_label(numbers, answers[own], size + 1)[1:])
             found.append(np.concatenate(counts))
         return found
+
+
+def _among(held: Mask, rows: slice | Mask) -> slice | Mask:
+    """Return which of the rows that are held are among some rows."""
+    if not isinstance(rows, slice):
+        return rows[held]
+    first = int(np.count_nonzero(held[: rows.start]))
+    return slice(first, first + int(np.count_nonzero(held[rows])))
 
 
 def _by_label(place: npt.NDArray[Any], labels: Mask, size: int) -> Counts:

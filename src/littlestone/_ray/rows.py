@@ -11,7 +11,7 @@ draws no noise (docs/guarantee.md, Theorem 13).
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, Self
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass
+from littlestone._classes.causes import Causes
 from littlestone._data.locations import Location
 from littlestone._data.readers import RowReader, open_table_rows
 from littlestone._data.rounds import (
@@ -33,9 +34,13 @@ from littlestone._data.rounds import (
 )
 from littlestone._data.schema import Schema, file_schema
 from littlestone._data.tables import TableFile, rounds_of_table
+from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
+from littlestone._learners.epoch_rows import HashedRows, Wanted, count_listed
 from littlestone._learners.loop import mistakes
+from littlestone._learners.matched import Matched
+from littlestone._privacy.causes import Counts
 from littlestone._privacy.parameters import BadParameter
 from littlestone._ray.cluster import Ray, task_errors
 
@@ -43,6 +48,8 @@ from littlestone._ray.cluster import Ray, task_errors
 LARGEST_BLOCK = 1 << 18
 # Blocks that are read and asked ahead, for each worker.
 BLOCKS_AHEAD = 2
+# Counts that one task adds up.
+SUMMANDS = 8
 # Answers that a block keeps: the rule of the epoch and the published one alternate.
 MOST_ANSWERS = 2
 
@@ -83,11 +90,25 @@ def read_span(schema: Schema, span: Span) -> tuple[Rounds, Summary]:
     return rounds, Summary(np.packbits(rounds.usable), rounds.users, rounds.bad)
 
 
-def answer(schema: Schema, rounds: Rounds, question: Question) -> Any:
-    """Return the answer to a question about a block, by the places of its rounds."""
+def answer(schema: Schema, rounds: Rounds, question: Question) -> tuple[Any, Any]:
+    """Return the answer to a question about a block, by the places of its rounds.
+
+    It comes in two parts: what the driver reads, and what stays on the cluster until it is counted.
+    """
     function, published = question
-    places = function(schema.cls, rounds.numbered(0), published)
-    return places._replace(number=places.number.astype(np.uint32))
+    places, rest = function(schema.cls, rounds.numbered(0), published).detached()
+    return places._replace(number=places.number.astype(np.uint32)), rest
+
+
+def count(schema: Schema, wanted: Wanted, rows: slice, columns: tuple[Column, ...]) -> Counts:
+    """Return how many negative rows of a block list each wanted key."""
+    assert isinstance(schema.cls, Causes)
+    return count_listed(schema.cls, wanted, [HashedRows(columns).part(rows).columns])
+
+
+def add(*counts: Counts) -> Counts:
+    """Return the sum of counts, on the cluster: the driver gets one."""
+    return np.asarray(np.sum(counts, axis=0))
 
 
 class RemoteParquet:
@@ -101,7 +122,8 @@ class RemoteParquet:
         self.workers, self._ray = engine.count(), engine.connected()
         self._schema = self._ray.put(schema)
         self._read = self._ray.remote(read_span).options(num_returns=2)
-        self._answer = self._ray.remote(answer)
+        self._answer = self._ray.remote(answer).options(num_returns=2)
+        self._count, self._add = self._ray.remote(count), self._ray.remote(add)
         self._time_cell = self._ray.remote(Rounds.time_cell)
         self._ahead: deque[RemoteBlock] = deque()
         self._question: Question | None = None
@@ -168,8 +190,23 @@ class RemoteParquet:
         return self._read.remote(self._schema, span)
 
     def answer(self, rounds: Any, question: Question) -> Any:
-        """Start to answer a question; return a reference to the answer."""
+        """Start to answer a question; return references to the two parts of the answer."""
         return self._answer.remote(self._schema, rounds, question)
+
+    def count(self, negatives: "Sequence[RemoteNegatives]", wanted: Wanted) -> Counts:
+        """Return how many rows list each wanted key: a sum over blocks, made where they are."""
+        keys = self._ray.put(wanted)
+        refs = [
+            self._count.remote(self._schema, keys, slice(rows.begin, rows.end), rows.ref)
+            for rows in negatives
+        ]
+        while len(refs) > 1:
+            refs = [
+                self._add.remote(*refs[first : first + SUMMANDS])
+                for first in range(0, len(refs), SUMMANDS)
+            ]
+        counts: Counts = self.get(refs[0])
+        return counts
 
     def time_cell(self, rounds: Any, row: int) -> Any:
         """Start to find the time of a row; return a reference to its cell."""
@@ -227,13 +264,53 @@ class RemoteBlock:
 
     def answer(self, question: Question) -> Any:
         """Return the answer to a question, by the places of the rounds."""
-        ref = self.ask(question)
+        ref, rest = self.ask(question)
         if question not in self._fetched:
             kept = {
                 asked: self._fetched[asked] for asked in self._answers if asked in self._fetched
             }
-            self._fetched = kept | {question: self.source.get(ref)}
+            whole = self.source.get(ref)
+            if isinstance(whole, Matched) and whole.users is None:
+                size = int(np.count_nonzero(whole.is_unmatched(positive=False)))
+                whole = whole.attached(RemoteNegatives(self.source, rest, 0, size))
+            self._fetched = kept | {question: whole}
         return self._fetched[question]
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteNegatives:
+    """Refer to negative rows of a block, which stay on the cluster: an epoch keeps them there."""
+
+    source: RemoteParquet
+    ref: Any
+    begin: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def part(self, rows: slice) -> "RemoteNegatives":
+        """Implement `NegativeRows.part`."""
+        return replace(self, begin=self.begin + rows.start, end=self.begin + rows.stop)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Implement `NegativeRows.columns`: a store keeps them."""
+        whole = HashedRows(self.source.get(self.ref))
+        return whole.part(slice(self.begin, self.end)).columns
+
+    def count_with(
+        self, others: "Iterable[RemoteNegatives]", cls: HypothesisClass, wanted: Wanted
+    ) -> Counts:
+        """Implement `NegativeRows.count_with`: one task for each block."""
+        blocks = [self]
+        for rows in others:
+            last = blocks[-1]
+            if (rows.ref, rows.begin) == (last.ref, last.end):
+                blocks[-1] = replace(last, end=rows.end)
+            else:
+                blocks.append(rows)
+        return self.source.count(blocks, wanted)
 
 
 @dataclass(frozen=True, eq=False)

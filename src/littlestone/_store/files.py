@@ -167,9 +167,14 @@ class Seal:
         self._rows ^= self._digest(row)
 
     def _digest(self, row: tuple[Any, ...]) -> int:
-        # `repr` tells apart all that SQLite holds here: integers, text, blobs, NULL.
-        digest = blake2b(repr(row).encode(), digest_size=SUM_BYTES, key=self.key).digest()
-        return int.from_bytes(digest)
+        # `repr` tells apart all that SQLite holds here: integers, text, NULL. A blob is a tuple
+        # with its length, which nothing else is, and follows as it is: as text it would be longer.
+        blobs = [cell for cell in row if isinstance(cell, bytes)]
+        cells = repr([(len(cell),) if isinstance(cell, bytes) else cell for cell in row])
+        digest = blake2b(cells.encode(), digest_size=SUM_BYTES, key=self.key)
+        for blob in blobs:
+            digest.update(blob)
+        return int.from_bytes(digest.digest())
 
     def begin(self) -> None:
         """Start from what is in the file, without what was rolled back since."""

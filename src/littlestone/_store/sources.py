@@ -44,7 +44,7 @@ class Source(NamedTuple):
     name: str
     identity: str | None = None
     rows: int = 0
-    # Where the last part that was learned begins, and a digest of it.
+    # Where the last part that was learned begins, and a digest of its last rows.
     start: Start = Start()
     tail: str = ""
     # Digests of the first 32, 64, ... rows.
@@ -210,7 +210,7 @@ def new_rows(
         if is_same and start == source.start and passed == source.rows:
             _refuse_other_tail(rows, source, block.part(0, old))
         elif old:
-            source = source._replace(start=start, tail=_digest(block.part(0, old)))
+            source = source._replace(start=start, tail=_tail(block.part(0, old)))
         if old and passed == source.rows:
             tell("")
             # A pipe has no place to go back to.
@@ -223,7 +223,7 @@ def new_rows(
             new = block.part(old, len(block))
             first.add(new, passed)
             source = source._replace(
-                identity=rows.identity(after.row), rows=after.row, start=start, tail=_digest(block)
+                identity=rows.identity(after.row), rows=after.row, start=start, tail=_tail(block)
             )
             yield new, source
         start = after
@@ -233,7 +233,7 @@ def new_rows(
 
 def _refuse_other_tail(rows: RowReader[Any], source: Source, tail: RowSpan) -> None:
     """Refuse a file in which the rows before the position are others than those learned."""
-    if source.tail and isinstance(tail, Rounds) and _digest(tail) != source.tail:
+    if source.tail and isinstance(tail, Rounds) and _tail(tail) != source.tail:
         raise BadStore(
             f"{rows.name}: the rows before row {source.rows + 1:,} are not those that were learned:"
             f" the file has changed. {OTHERWISE}"
@@ -267,6 +267,11 @@ class _FirstRows:
 def _digest(rows: RowSpan) -> str:
     """Return a digest of some rows; of rows on a cluster there is none."""
     return _text(rows.sums()) if isinstance(rows, Rounds) else ""
+
+
+def _tail(rows: RowSpan) -> str:
+    """Return a digest of the last of some rows: one of all would cost as much as learning them."""
+    return _digest(rows.part(max(0, len(rows) - MOST_MARK), len(rows)))
 
 
 def _text(sums: Checksums) -> str:
