@@ -132,11 +132,13 @@ def with_patterns(
 ) -> list[Fingerprint]:
     """What the rows of an epoch hold of each round as well: its hash, and its exact value."""
     index, every = PatternIndex(cls), np.arange(len(places))
-    hashed, exact = (side[0].tolist() for side in index.read(kept, every, every)[:2] if side)
+    together = index.read(kept, every, every)
+    hashed = together.negatives.columns[0].tolist()
+    exact = together.positives[0].tolist()
     for place, row in enumerate(places):
         # A batch holds of a row what the row alone gives.
         single = index.read(as_batch([row_of(kept, place)]), every[:1], every[:1])
-        assert single.negatives[0].tolist() == [hashed[place]]
+        assert single.negatives.columns[0].tolist() == [hashed[place]]
         assert canonical(single.positives[0][0]) == canonical(exact[place])
         found[row] = found[row], hashed[place], encode(canonical(exact[place]))
     return found
