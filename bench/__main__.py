@@ -26,7 +26,6 @@ PARTS = {
     for name in (
         "causes",
         "causes_fixed",
-        "causes_peers",
         "evidence",
         "tables",
         "users",
@@ -44,6 +43,7 @@ PARTS = {
         "agnostic",
         "noise",
         "peers",
+        "causes_peers",
         "auditors",
         "agreement",
         "paper_plan",
