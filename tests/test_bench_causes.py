@@ -1,20 +1,28 @@
 """The streams and measures of `python -m bench causes`, `tables` and `users`."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
+from bench import causes_peers
 from bench.causes import FAMILIES, MAKERS, USUAL, score
 from bench.causes_peers import (
+    PEERS,
     WINDOWS,
     Numbered,
+    Peer,
+    Released,
     Setting,
     answer_once,
     answers,
+    choose,
     keep,
     score_once,
     with_greedy,
 )
-from bench.group_by import peel
-from bench.incidents import Incident, Planted, matches, spell
+from bench.group_by import Ints, peel, spelt
+from bench.incidents import Cause, Incident, Planted, matches, spell
+from bench.output import forget
 from bench.tables import (
     KINDS,
     ORDERS,
@@ -115,6 +123,61 @@ def test_numbers_of_patterns_say_which_pattern_and_label_they_are() -> None:
             assert label == stream.labels[row]
             assert not pattern or matches(stream.codes, pattern)[row]
     assert len({n for some in numbered.rows(0, 1, np.ones(1, dtype=bool)) for n in some}) == 4
+
+
+def test_negatives_are_released_for_the_patterns_whose_positives_passed() -> None:
+    counted: list[set[int]] = []
+
+    def above_700(rows: Iterable[Ints], moved: int, epsilon: float) -> Released:
+        numbers, counts = np.unique(np.concatenate(list(rows)), return_counts=True)
+        counted.append(set(numbers.tolist()))
+        passed = {n: float(c) for n, c in zip(numbers, counts, strict=True) if c > 700}
+        return Released(passed, 1.0, 700.0)
+
+    stream = steady_stream()
+    # Rows with a = a1 fail too, some of them.
+    stream.labels[(stream.codes["a"] == 1) & (np.arange(4_000) % 2 == 0)] = True
+    peer = Peer("", release=above_700)
+    assert peer.answer(stream, 0, 4_000, [], Setting(), 1.0) == [{("a", 0)}]
+    positive, negative = counted
+    numbered = Numbered(stream)
+    assert {numbered.pattern(n)[1] for n in positive} == {True}
+    # Of a0 no row is negative, and a1 has fewer than 700 positives.
+    assert {numbered.pattern(n) for n in negative} == {(frozenset(), False)}
+
+
+def test_a_choice_does_not_depend_on_the_order_in_which_values_appear() -> None:
+    def chosen(values: list[str]) -> tuple[Cause, ...]:
+        codes = {"a": np.zeros(1_000, dtype=np.int32)}
+        spelling = {"a": np.array(values, dtype=object)}
+        table = finished(codes, spelling, np.ones(1_000, dtype=bool), "tied")
+        numbered = Numbered(table)
+        of_all = {0: 9_000.0, 1: 1_000.0}
+        # Two values with the same counts: 500 positives, 10 negatives.
+        tied = {2 + 2 * code + label: (10.0, 500.0)[label] for code in (0, 1) for label in (0, 1)}
+        released = Released(of_all | tied, 1.0, 5.0)
+        return spelt(table, choose(numbered, released, [], 1_000, Setting()))
+
+    assert len(chosen(["x", "y"])) == 2
+    assert chosen(["x", "y"]) == chosen(["y", "x"])
+
+
+def test_the_table_of_peers_says_what_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = {"stand still": ("jump",), "no cause": ("null",)}
+    monkeypatch.setattr(causes_peers, "GROUPS", groups)
+    monkeypatch.setitem(PEERS, "DuckDB", Peer("no_such_package"))
+    options = "--methods littlestone,DuckDB --streams 1 --runs 1 --tables phishing --jobs 1"
+    causes_peers.run(options.split())
+    lines = capsys.readouterr().out.splitlines()
+    (ours,) = (line for line in lines if "littlestone" in line)
+    (other,) = (line for line in lines if "DuckDB" in line)
+    assert "yes" in ours
+    assert (ours.count(" ± "), ours.count(" / ")) == (1, 2)
+    assert "not installed" in other
+    assert "±" not in other
+    forget()
 
 
 def test_a_table_is_scored_against_the_greedy_search() -> None:
