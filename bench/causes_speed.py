@@ -41,9 +41,11 @@ AIMS = {1: 1, 2: 2, 3: 3}
 def run() -> None:
     """Publish the tables."""
     heads = ("file", "width", "times polars", "times DuckDB", "aim", "seconds", "polars", "DuckDB")
-    _publish("files", heads, _files())
+    _publish("causes_speed.files", heads, _files())
     _publish(
-        "frames", ("rows as", "width", "times as fast", "as", "aim", "rows a second"), _frames()
+        "causes_speed.frames",
+        ("rows as", "width", "times as fast", "as", "aim", "rows a second"),
+        _frames(),
     )
 
 
@@ -53,7 +55,7 @@ def _publish(name: str, heads: tuple[str, ...], lines: Iterator[list[str]]) -> N
         table.add_column(head, justify="left" if head in ("file", "rows as", "as") else "right")
     for line in lines:
         table.add_row(*line)
-    publish(f"causes_speed.{name}", table)
+    publish(name, table)
 
 
 def _files() -> Iterator[list[str]]:

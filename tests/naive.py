@@ -541,7 +541,7 @@ class CausesLearner:
         others[-1] = labels[-1].count(False)
         size = 2 * len(own)
         cells = [count for pair in zip(others, own, strict=True) for count in pair]
-        counts = self.mechanism.evidence.release([*cells, *named])
+        counts = self.mechanism.release_evidence([*cells, *named])
         shown = tuple(zip(told, counts[size:], strict=True))
         counts[size - 1] += sum(counts[size:])
         no, yes, scale = (

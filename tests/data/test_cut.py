@@ -305,3 +305,36 @@ def test_a_sound_row_with_quotes_is_not_swallowed_before_a_carriage_return(tmp_p
     with ls.open_rows(path, ls.Points("a"), label="y", delimiter="§") as rows:
         (block,) = rows
     assert block.labels.tolist() == [1, NULL, 1]
+
+
+@pytest.mark.parametrize("first", ["a,plain,0", 'a,"quoted",0', 'a,"x\ry",0'])
+def test_a_cell_that_nobody_reads_is_too_long_beside_every_line(first: str, tmp_path: Path) -> None:
+    path, long = tmp_path / "rows.csv", f"a,{'n' * (csv.field_size_limit() + 1)},1"
+    path.write_bytes("\n".join(["a,b,y", first, long, "a,b,1", ""]).encode())
+    with ls.open_rows(path, ls.Points("a"), label="y") as rows:
+        (block,) = rows
+    assert block.labels.tolist() == [0, NULL, 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "line"),
+    [
+        (r'{"a":{"\u0061":0},"\\u0061":0,"y":"0"}', r'{"a":1,"\u0061":"5","y":"0"}'),
+        (
+            r'{"a":{"k":"\"","b":0,"c":0,"y":0},",\"b":0,"y":"0"}',
+            r'{"a":"1","a":1,","b":"t","y":"\"","y":"0"}',
+        ),
+    ],
+)
+def test_a_key_that_is_spelled_otherwise_is_another(
+    first: str, line: str, tmp_path: Path, small: pytest.MonkeyPatch
+) -> None:
+    data = "\n".join([first, *[line] * 9]).encode()
+    check(tmp_path / "rows.jsonl", data, list(slow_json(data)), 1 << 12)
+
+
+@pytest.mark.parametrize("encoding", ["mac_arabic", "mac_farsi"])
+def test_an_encoding_with_another_quote_is_refused(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"a,y\nx,1\n")
+    with pytest.raises(ls.BadStream, match="line by line"):
+        ls.open_rows(tmp_path / "rows.csv", ls.Points("a"), label="y", encoding=encoding)

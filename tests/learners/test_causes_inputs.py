@@ -214,7 +214,7 @@ def watched(
         return [encode(("a", "x")), encode(("b", "p"))]
 
     mechanism._draw = lambda terms: Selector(shown, real(terms))
-    mechanism.evidence.release = release
+    mechanism.release_evidence = release
     mechanism.release_first, mechanism.discover = release_first, discover
     if mechanism.gate is not None:
         mechanism.gate.draw = Selector(shown, mechanism.gate.draw)

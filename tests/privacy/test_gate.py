@@ -31,6 +31,7 @@ from littlestone._privacy.causes import (
 )
 from littlestone._privacy.draws import STAY, ExponentialMechanism, StayOrDraw, draw_by_score
 from littlestone._privacy.gates import NO_CHANGE, Decision, Gate
+from littlestone._privacy.mechanism import MechanismMoved
 from littlestone._privacy.noise import Noise
 from littlestone._privacy.parameters import LARGEST_INTEGER, BadParameter
 from littlestone._privacy.schedules import (
@@ -429,6 +430,33 @@ def test_there_is_one_first_window_before_the_gate() -> None:
     for late in (lambda: begun.release_first([3, 4]), lambda: begun.discover({A: 3})):
         with pytest.raises(BadParameter, match="one first window"):
             late()
+
+
+def test_a_table_is_drawn_from_as_often_as_was_charged_and_counted_once() -> None:
+    made = mechanism(epsilon_base=F(1, 10))
+    made.begin_epoch(TERMS._replace(monitor=F(0)), 1, Threshold(9))
+    assert made.run([0], lambda check, fired: moves()).decision.fired
+    with pytest.raises(BadParameter, match="begin the next"):
+        made.run([0], lambda check, fired: moves())
+    assert made.releases_made == 1
+    made.release_evidence([3, 4])
+    with pytest.raises(BadParameter, match="counted once"):
+        made.release_evidence([3, 4])
+
+
+def test_users_of_a_stream_have_no_first_window() -> None:
+    made = mechanism(rounds=3)
+    for first in (lambda: made.release_first([3, 4]), lambda: made.discover({A: 3})):
+        with pytest.raises(BadParameter, match="no first window"):
+            first()
+
+
+def test_evidence_is_not_released_after_a_failed_checkpoint() -> None:
+    made = mechanism()
+    with pytest.raises(OSError), made.checkpoint():
+        raise OSError
+    with pytest.raises(MechanismMoved):
+        made.release_evidence([3, 4])
 
 
 def test_values_are_released_from_their_threshold_on() -> None:

@@ -188,9 +188,11 @@ class Delimited:
         if not sound.all():
             data = lines_among(data, sound)
             marks = _places(data, mark, b"\n")
-        # Cells that are not read matter only where a quote or a carriage return may be in them.
-        returns = data.count(b"\r")
+        # Cells that are not read matter only where a quote or a carriage return may be in them, or
+        # where they may be too long.
+        returns, limit = data.count(b"\r"), csv.field_size_limit()
         special = b'"' in data or (returns and returns > data.count(b"\r\n"))
+        special |= bool(np.diff(marks, prepend=-1).max(initial=0) > limit)
         names = {place: name for name, place in self._columns.items()}
         places = list(range(self.width)) if special else sorted(names)
         chosen = None
@@ -198,7 +200,7 @@ class Delimited:
             chosen = np.add.outer(np.arange(0, len(marks), self.width), places).ravel()
         marks += 1
         pieces, codes = number_pieces(data, marks, chosen)
-        read = partial(self._cell, limit=csv.field_size_limit())
+        read = partial(self._cell, limit=limit)
         readers = [(names.get(place), read) for place in places]
         return _read_pieces(sound, pieces, codes, readers)
 
@@ -371,9 +373,11 @@ def _keys(line: bytes) -> dict[str, int]:
 
 def _member_reader(key: str, start: bytes, is_last: bool) -> Callable[[bytes], object]:
     """Return what reads the value of a key, if a piece of a line is that member of its object."""
-    end, name = b"}" if is_last else b",", re.escape(key.encode(UTF_8, SURROGATES))
+    # The key as JSON spells it: a key that holds a quote or a backslash is not its own bytes.
+    name = re.escape(json.dumps(key, ensure_ascii=False).encode(UTF_8, SURROGATES))
+    end = b"}" if is_last else b","
     # Text without escapes, as most values are, means itself.
-    parts = [re.escape(start), b'"' + name + b'"', b":", rb'"([^"\\\x00-\x1f]*)"', end]
+    parts = [re.escape(start), name, b":", rb'"([^"\\\x00-\x1f]*)"', end]
     is_text = re.compile(b"[ \t\r\n]*".join([b"", *parts, b""])).fullmatch
 
     def read(piece: bytes) -> object:

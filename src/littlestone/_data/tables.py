@@ -83,7 +83,10 @@ def _repeating(file: Any, names: Sequence[str]) -> list[str]:
             size = sizes.get(column.path_in_schema, 0)
             sizes[column.path_in_schema] = size + column.total_uncompressed_size
     few = _REPEATING_BYTES * footer.num_rows
-    return [name for name in names if is_text(schema.field(name).type) and sizes[name] < few]
+    # A damaged footer may lack a column of its own schema.
+    return [
+        name for name in names if is_text(schema.field(name).type) and sizes.get(name, few) < few
+    ]
 
 
 def _open_parquet(file: Any, names: Sequence[str] | None) -> OpenTable:

@@ -122,6 +122,9 @@ def checked_encoding(given: str) -> str:
     try:
         if any(text.encode().decode(given, "surrogateescape") != text for text in _PLAIN_TEXTS):
             raise UnicodeError
+        # Elsewhere a quote could be a byte that a count of the lines does not know.
+        if {*bytes(range(128, 256)).decode(given, "replace")} & {*'"\\{}[]:,;|\t\r\n'}:
+            raise UnicodeError
     except LookupError:
         raise BadStream(
             f"--encoding {given}: there is no encoding of this name; utf-8, latin-1 and cp1252 are "

@@ -8,7 +8,7 @@ A stream of users has no monitor: epochs end at public ages, and each user has a
 score (Theorem 19). A finished table is read by every draw (Theorem 20).
 
 Where labels are outcomes a cause is a pattern and an outcome. A row that causes match, but none of
-its own outcome, is a missed positive and moves no score: see Theorem 15, "Outcomes".
+its own outcome, is a missed positive and moves no score: see Theorem 15, "Several outcomes".
 """
 
 import math
@@ -389,7 +389,7 @@ class CauseCounts(EpochState):
         if number <= self._window_start or number < self.unwatched:
             return
         # A row is in one cell only, of either array (Theorem 16).
-        counts = self.gate.evidence.release(np.concatenate([self._cells.ravel(), self._rest_named]))
+        counts = self.gate.release_evidence(np.concatenate([self._cells.ravel(), self._rest_named]))
         counts, named = counts[: self._cells.size], counts[self._cells.size :]
         counts[-1] += sum(named)
         self.windows.append(

@@ -580,12 +580,22 @@ class CausesMechanism(Mechanism):
     def release_first(self, counts: Numbers) -> list[int]:
         """Return the noisy counts of the first window, which ends here."""
         self._only_once(self._first.windows)
-        return self._first.release(counts)
+        with self._step:
+            return self._first.release(counts)
 
     def discover(self, votes: Mapping[bytes, int]) -> list[bytes]:
         """Return the values that stand out in a part of the first window that nothing else reads."""
         self._only_once(self._values.windows)
-        return self._values.release(votes)
+        with self._step:
+            return self._values.release(votes)
+
+    def release_evidence(self, counts: Numbers) -> list[int]:
+        """Return the noisy counts of a window of evidence, which ends here."""
+        if self._table and self.evidence.windows:
+            raise BadParameter("a finished table is counted once")
+        # A window ends within a step of `run`, which holds the lock.
+        self._step.check()
+        return self.evidence.release(counts)
 
     @property
     def left(self) -> Cost:
@@ -596,6 +606,9 @@ class CausesMechanism(Mechanism):
     def _only_once(self, windows: int) -> None:
         if self.gate is not None or windows:
             raise BadParameter("there is one first window at most, before everything else")
+        # Its noise is for one round: a user may have more (Theorem 19).
+        if self.unit == "user" and not self._table:
+            raise BadParameter("where users of a stream are protected there is no first window")
 
     def begin_epoch(self, terms: EpochTerms, rounds: int, threshold: Threshold) -> None:
         """Set what is public of the epoch that begins; the first time, make the gate."""
@@ -639,6 +652,9 @@ class CausesMechanism(Mechanism):
         """Make checks in a row, up to the first that fires (see `Gate.run`)."""
         if self.gate is None:
             raise BadParameter("the first window has not ended")
+        # Theorem 20: a draw that was not charged would read the table for nothing.
+        if self._draws and self.releases_made >= len(self._draws):
+            raise BadParameter("the draw of this epoch was made: begin the next one")
         with self._step:
             return self.gate.run(losses, scores)
 

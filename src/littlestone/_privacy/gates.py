@@ -79,7 +79,7 @@ class MistakesMonitor:
             fired = self._noise.first_exceeding(gaps, scale, self.checks, one_sided=True)
         else:
             return None
-        # Nothing is counted before its noise is drawn: a run that failed can be tried again.
+        # Nothing is counted before its noise is drawn: checks whose noise failed can be tried again.
         self.mistakes = last
         self.checks += len(mistakes) if fired is None else fired + 1
         if fired is not None:
@@ -268,7 +268,7 @@ class Gate(Mechanism, Generic[Scores]):
 
     @property
     def total(self) -> Cost:
-        """Return the exact cost of everything that this gate may ever do."""
+        """Return the exact cost of all epochs that cost no more than the present one."""
         # Theorem 7: one unit's rounds are read by at most `cap` draws (per event, one).
         return self.draw.joint(self._watching, self._reads)
 

@@ -49,7 +49,8 @@ class _Step:
         self._home = os.getpid()
         self._lock = threading.Lock()
 
-    def __enter__(self) -> None:
+    def check(self) -> None:
+        """Refuse a step of a mechanism that has moved, or is in another process."""
         if self._mechanism._moved:
             raise MechanismMoved(
                 "saving its state failed, so it may not go on: open what was saved"
@@ -58,6 +59,9 @@ class _Step:
             raise MechanismMoved(
                 "it belongs to another process: a fork is a copy, and may not go on"
             )
+
+    def __enter__(self) -> None:
+        self.check()
         # Two threads in one step would read the same noise or count one firing for two.
         if not self._lock.acquire(blocking=False):
             raise MechanismMoved("another thread is in a step, and steps are taken one at a time")

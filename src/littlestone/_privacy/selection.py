@@ -306,7 +306,8 @@ class SearchOrCompare(Draw[Mapping[bytes, int]]):
         known, margin = self._schedule.known(published), self._schedule.margin
         if not self._schedule.comparing:
             # Known keys are public: a vote moved to or from one is only added or removed. So is the
-            # margin: what is left of a count moves by no more than the count (Theorem 5).
+            # margin: what is left of a count moves by no more than the count (Theorem 7, "Searches
+            # and comparisons").
             votes = {key: n - margin for key, n in positive_votes(scores).items() if n > margin}
             fresh = {key: n for key, n in votes.items() if key not in known}
             return self.search.select(fresh, noise, release, published)
