@@ -453,8 +453,8 @@ def test_users_of_a_stream_have_no_first_window() -> None:
 
 def test_evidence_is_not_released_after_a_failed_checkpoint() -> None:
     made = mechanism()
-    with pytest.raises(OSError), made.checkpoint():
-        raise OSError
+    with pytest.raises(OSError, match="full"), made.checkpoint():
+        raise OSError("the disk is full")
     with pytest.raises(MechanismMoved):
         made.release_evidence([3, 4])
 

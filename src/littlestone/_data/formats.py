@@ -191,8 +191,11 @@ class Delimited:
         # Cells that are not read matter only where a quote or a carriage return may be in them, or
         # where they may be too long.
         returns, limit = data.count(b"\r"), csv.field_size_limit()
-        special = b'"' in data or (returns and returns > data.count(b"\r\n"))
-        special |= bool(np.diff(marks, prepend=-1).max(initial=0) > limit)
+        special = (
+            b'"' in data
+            or (returns and returns > data.count(b"\r\n"))
+            or np.diff(marks, prepend=-1).max(initial=0) > limit
+        )
         names = {place: name for name, place in self._columns.items()}
         places = list(range(self.width)) if special else sorted(names)
         chosen = None
