@@ -8,10 +8,10 @@ Three things keep the published rule in place there, and none of them reads a ro
   `COUNTED` of them the rate of the rule's loss is known; from then on draws are made at doubling
   ages, and sooner if the loss of a window runs ahead of that rate: then the stream has changed.
 - `ChangeCharges`: a change is charged with the prior weight of the rules that it contradicts. Where
-  one rule fits, the weight moves to it and the charges end; where none fits, rules are
-  exchanged to and fro, and almost every change is charged in full. Beyond a free allowance each charge adds `change_cost` mistakes
-  to what a challenger must win by. Charges are forgiven slowly, so that a stream that drifts is
-  followed.
+  one rule fits, the weight moves to it and the charges end; where none fits, rules are exchanged to
+  and fro, and almost every change is charged in full. Beyond a free allowance each charge adds
+  `change_cost` mistakes to what a challenger must win by. Charges are forgiven slowly, so that a
+  stream that drifts is followed.
 
 The constants were chosen by simulation, on other seeds than those of `python -m bench agnostic`.
 """
