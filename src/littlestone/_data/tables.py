@@ -71,22 +71,20 @@ def open_table(location: Location, form: str, names: Sequence[str] | None = None
             yield _open_parquet(file, names)
 
 
-# A column of text that takes fewer bytes a row repeats few values.
+# A file of fewer bytes a cell repeats few values.
 _REPEATING_BYTES = 3
 
 
 def _repeating(file: Any, names: Sequence[str]) -> list[str]:
-    """Return the columns of text that a file has as distinct values and codes: read so, too."""
-    footer, schema, sizes = file.metadata, file.schema_arrow, dict[str, int]()
-    for group in map(footer.row_group, range(footer.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            size = sizes.get(column.path_in_schema, 0)
-            sizes[column.path_in_schema] = size + column.total_uncompressed_size
-    few = _REPEATING_BYTES * footer.num_rows
-    # A damaged footer may lack a column of its own schema.
-    return [
-        name for name in names if is_text(schema.field(name).type) and sizes.get(name, few) < few
-    ]
+    """Return the columns of text, if a file has few distinct values and codes: read so, too."""
+    footer, schema = file.metadata, file.schema_arrow
+    # Asked about a column, a damaged footer ends the process; about a group of rows, it does not.
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    if sum(g.total_byte_size for g in groups) >= (
+        _REPEATING_BYTES * footer.num_rows * footer.num_columns
+    ):
+        return []
+    return [name for name in names if is_text(schema.field(name).type)]
 
 
 def _open_parquet(file: Any, names: Sequence[str] | None) -> OpenTable:
