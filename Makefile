@@ -41,7 +41,7 @@ types: .venv/dev
 law: .venv/dev
 	$(BIN)/lint-imports
 
-# Every table of docs/results.md and the figures of the README, written into them: under an hour.
+# Every table of docs/results.md and the figures of the README, written into them; meant to take an hour.
 # `.venv/bin/python -m bench PART` prints one part and writes nothing.
 bench: .venv/bench
 	$(BIN)/python -m bench --write
