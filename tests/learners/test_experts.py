@@ -19,7 +19,6 @@ import littlestone as ls
 from checks import check_gate
 from classes import CASES, targets
 from littlestone._classes.base import HypothesisClass, points_of
-from littlestone._data.rounds import Rounds
 from littlestone._hypotheses.rows import as_batch, row_of
 from littlestone._learners.experts import (
     ERROR_RATE,
@@ -194,7 +193,7 @@ def test_mistake_counts_count_the_mistakes_of_every_rule(name: str) -> None:
     for _ in range(4):
         some = [(draw.choice(points), draw.random() < 0.5) for _ in range(9)]
         batch = as_batch([x for x, _ in some])
-        found.learn(Rounds(batch, np.array([y for _, y in some])))
+        found.learn(found.index(batch), np.array([y for _, y in some]))
         shown += some
         assert found.mistakes.tolist() == [sum(r(x) != y for x, y in shown) for r in rules]
     found.restart(rules[0])
@@ -209,7 +208,7 @@ def test_a_replaced_round_moves_every_score_by_one_at_most(name: str) -> None:
             scores = []
             for x, y in ((one, True), (other, False)):
                 found = mistake_counts(cls)
-                found.learn(Rounds(as_batch([x]), np.array([y])))
+                found.learn(found.index(as_batch([x])), np.array([y]))
                 scores.append(found.mistakes)
             assert np.abs(scores[0] - scores[1]).max() <= 1
 
@@ -286,7 +285,7 @@ def test_a_row_that_lies_nowhere_tells_nothing() -> None:
             return {None: self._points[:2]}
 
     found = mistake_counts(Half([[0, 1, 0], [1, 0, 1]]))
-    found.learn(Rounds(np.array([2, 0]), np.array([True, True])))
+    found.learn(found.index(np.array([2, 0])), np.array([True, True]))
     assert found.mistakes.tolist() == [1, 0]
 
 

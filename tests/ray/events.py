@@ -22,6 +22,7 @@ from littlestone._ray import rows as far
 ROWS = 8_000
 RULES = ls.Rules(["version", "country", "day"])
 CAUSES = ls.Causes(["version", "country", ls.Ranges("age", [18, 30, 65])], width=2)
+AGES = ls.Intervals(0, 100, 5, column="age")
 OUTCOMES = replace(CAUSES, normal=["0", "fine"])
 
 
@@ -35,18 +36,24 @@ class Kind(NamedTuple):
 
     @property
     def cls(self) -> Any:
-        return RULES if self.learner is ls.DPSOA else OUTCOMES if self.user else CAUSES
+        named = {ls.DPSOA: RULES, ls.PrivateExperts: AGES}
+        return named.get(self.learner) or (OUTCOMES if self.user else CAUSES)
 
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Learners with trees and of causes; the horizon of the first of each is before the end."""
+    """Learners with trees, experts and causes; the horizon of the first of each is before the end."""
     trees, causes = ls.Plan.practical, ls.CausesPlan.practical
     users: dict[str, Any] = {"unit": "user", "cap": 10}
     of_users: dict[str, Any] = {"min_rate": 0.2, "unit": "user", "cap": 8}
     return {
         "trees": Kind(ls.DPSOA, trees(RULES, 2, 1e-6, ROWS - 500), "broken"),
         "trees, users": Kind(ls.DPSOA, trees(RULES, 400, 1e-3, ROWS, **users), "failed", "device"),
+        "experts": Kind(
+            ls.PrivateExperts,
+            ls.ExpertsPlan.practical(AGES, 2, ROWS - 500, min_rate=0.3, change_cost=0),
+            "failed",
+        ),
         "causes": Kind(
             ls.PrivateCauses, causes(CAUSES, 8, 1e-5, ROWS - 500, min_rate=0.2), "failed"
         ),
@@ -60,7 +67,7 @@ def kinds() -> dict[str, Kind]:
     }
 
 
-KINDS = ("trees", "trees, users", "causes", "causes, auto", "outcomes, users")
+KINDS = ("trees", "trees, users", "experts", "causes", "causes, auto", "outcomes, users")
 
 
 def columns(rows: int = ROWS) -> dict[str, list[Any]]:
@@ -103,7 +110,7 @@ def shorten_blocks(patch: pytest.MonkeyPatch, largest: int = 700) -> None:
 
 def learner_of(kind: str, **options: Any) -> Any:
     make, plan = kinds()[kind].learner, kinds()[kind].plan
-    more = {"seed": 5} if make is ls.DPSOA else {}
+    more = {} if make is ls.PrivateCauses else {"seed": 5}
     return make(kinds()[kind].cls, plan=plan, noise=SeededNoise(3), **more, **options)
 
 

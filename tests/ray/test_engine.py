@@ -346,12 +346,6 @@ def test_what_cannot_be_is_said_in_a_sentence(folder: Path, tmp_path: Path) -> N
         said = refused(folder, *COMMAND, *ray_, "--horizon", 1000, *option)
         assert f"{option[0]} " in said
         assert "requires" not in said
-    scores = tmp_path / "scores.csv"
-    scores.write_text("x,y\n" + "3,1\n1,0\n" * 50)
-    said = refused(scores, "--class", "thresholds:x:1:7", "--label", "y", *ray_, "--db",
-                   tmp_path / "run.db")  # fmt: skip
-    assert "PrivateExperts cannot: leave out --engine, or use --learner dpsoa" in said
-    assert not (tmp_path / "run.db").exists()
 
 
 def test_one_process_has_one_cluster() -> None:

@@ -281,7 +281,7 @@ def _mistakes(plan: ExpertsPlan) -> int:
 def _mistakes_of(counted: MistakeCounts, rows: Sequence[Row]) -> npt.NDArray[np.int64]:
     xs, ys = map(list, zip(*rows, strict=True))
     counted.restart(counted.rule(0))
-    counted.learn(Rounds(as_batch(xs), np.array(ys)))
+    counted.learn(counted.index(as_batch(xs)), np.array(ys))
     return counted.mistakes.copy()
 
 

@@ -32,9 +32,11 @@ import numpy as np
 import numpy.typing as npt
 
 from littlestone._classes.base import HypothesisClass, checked_class
+from littlestone._data.rounds import RowSpan
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
 from littlestone._learners.base import PrivateLearner
+from littlestone._learners.dpsoa import Engine, engine_of
 from littlestone._learners.loop import ChangedState, EpochState, Judged, StateData
 from littlestone._learners.plan_table import (
     AUTO_RATE,
@@ -46,7 +48,14 @@ from littlestone._learners.plan_table import (
     planned_epsilon,
     planned_horizon,
 )
-from littlestone._learners.scores import Counts, MistakeCounts, index_key, mistake_counts
+from littlestone._learners.scores import (
+    Counts,
+    MistakeCounts,
+    Placed,
+    Placing,
+    index_key,
+    mistake_counts,
+)
 from littlestone._learners.stay import ChangeCharges, StaySchedule
 from littlestone._learners.tree import Purpose, below, fresh_seed, random_bits
 from littlestone._learners.tuning import Climb, complexity
@@ -338,6 +347,8 @@ class PrivateExperts(PrivateLearner):
         The seed of the first rule, which is not secret.
     noise
         Where all noise is drawn; `SystemNoise()` if left out.
+    engine
+        Where remote rows are read: "ray" for a Ray cluster (docs/scale.md). The rules are the same.
 
     Examples
     --------
@@ -364,7 +375,11 @@ class PrivateExperts(PrivateLearner):
         first: FirstRule = "drawn",
         seed: int | None = None,
         noise: Noise | None = None,
+        engine: str | Engine | None = None,
     ) -> None:
+        # Only rows are remote, and they bring their own: here the cluster is merely reached.
+        engine = engine_of(engine)
+        engine.connected()
         counts = mistake_counts(cls)
         needed = {"epsilon": epsilon, "horizon": horizon}
         options = {"change_cost": change_cost, "min_rate": min_rate}
@@ -373,7 +388,9 @@ class PrivateExperts(PrivateLearner):
         seed = fresh_seed() if seed is None else seed
         rule = _first_rule(counts, first, seed)
         gate = _gate(plan, counts.size, SystemNoise() if noise is None else noise)
-        super().__init__(plan, seed, rule, ExpertScores(counts, plan, rule, gate), gate)
+        state = ExpertScores(counts, plan, rule, gate)
+        state.largest_step = engine.largest_window
+        super().__init__(plan, seed, rule, state, gate)
 
 
 class ExpertScores(EpochState):
@@ -383,19 +400,17 @@ class ExpertScores(EpochState):
         self, counts: MistakeCounts, plan: ExpertsPlan, rule: Hypothesis, gate: Gate[Any]
     ) -> None:
         self.cls, self.counts, self._plan, self._gate = counts.cls, counts, plan, gate
-        self._costs = plan.costs
+        self._costs, self._placing = plan.costs, Placing(counts.index)
         self._prior, self._published = FixedSharePrior(counts.size), rule
         self._charges = ChangeCharges(plan.change_cost, float(plan.free_charges))
         self._set_penalties()
 
-    def judge(self, part: Any, rule: Hypothesis) -> Judged:
+    def judge(self, part: RowSpan, rule: Hypothesis) -> Judged:
         """Return rounds with their losses: missed positives and false alarms have their costs."""
-        judged = super().judge(part, rule)
+        rows: Placed = part.apply(self._placing, self.cls, rule)
         missed, alarm = self._costs
-        if missed == alarm:
-            return judged
-        wrong = np.searchsorted(part.number, judged.wrong)
-        return judged._replace(losses=np.where(part.answers[wrong], missed, alarm))
+        losses = None if missed == alarm else np.where(rows.answers[rows.is_wrong], missed, alarm)
+        return Judged(rows, rows.number[rows.is_wrong], losses)
 
     def loss(self, x: object, y: bool, rule: Hypothesis) -> int:
         """Return the loss of one row, in units."""
@@ -403,7 +418,7 @@ class ExpertScores(EpochState):
 
     def add(self, judged: Judged) -> None:
         """Count the mistakes of every rule."""
-        self.counts.learn(judged.rows)
+        self.counts.learn(judged.rows.points, judged.rows.answers)
 
     def scores(self, number: int, fired: bool) -> Counts:
         """Return the score of every rule, and that of staying."""

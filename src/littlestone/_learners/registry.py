@@ -81,7 +81,7 @@ class LearnerEntry:
     what: str
     plan: type[Any] | None = None
     takes: tuple[str, ...] = ()
-    options: tuple[str, ...] = ("seed", "noise")
+    options: tuple[str, ...] = ("seed", "noise", "engine")
     always: Mapping[str, Any] = field(default_factory=dict)
     unsupported: Callable[[HypothesisClass], str | None] = lambda cls: None
 
@@ -136,7 +136,6 @@ LEARNERS: dict[str, LearnerEntry] = {
         what="causes with their rates, for classes of causes",
         plan=CausesPlan,
         takes=tuple(term.name for term in fields(Terms) if term.name not in ("cls", "learner")),
-        options=("seed", "noise", "engine"),
         unsupported=_not_causes,
     ),
     # Without privacy: as a yardstick in `compare`, and as a leak that `audit` must find.
@@ -191,19 +190,10 @@ class LearnerChoice(NamedTuple):
         engine: Engine | None = None,
     ) -> PrivateLearner:
         """Return the learner, before its first round."""
-        self.check_engine(engine)
         made: PrivateLearner = self.entry.make(
             cls, self.plan, seed=seed, watched=watched, noise=noise, engine=engine
         )
         return made
-
-    def check_engine(self, engine: Engine | None) -> None:
-        """Raise `BadParameter` if an engine is given to a learner that has no use for one."""
-        if engine is not None and "engine" not in self.entry.options:
-            raise BadParameter(
-                f"--engine requires a learner that can learn on a cluster, and "
-                f"{self.learner_name} cannot: leave out --engine, or use --learner dpsoa"
-            )
 
     def to_json(self) -> dict[str, Any]:
         """Return the choice as JSON data; `learner_choice_from_json` reads it back."""

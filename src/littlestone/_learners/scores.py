@@ -18,17 +18,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from math import isqrt, prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from littlestone._classes.base import HypothesisClass, checked_class, kinds_of
+from littlestone._classes.base import HypothesisClass, checked_class, kinds_of, predict_rows
 from littlestone._classes.grids import Edges, Grid, OnPoints
 from littlestone._classes.intervals import Intervals
 from littlestone._classes.thresholds import Cuts
 from littlestone._classes.union import Complement
-from littlestone._data.rounds import Rounds
+from littlestone._data.rounds import Numbers, Rounds
 from littlestone._hypotheses.cells import Kind, Number, number_of
 from littlestone._hypotheses.columns import Column as ValueColumn
 from littlestone._hypotheses.rows import Batch, Column, column_of
@@ -156,6 +156,51 @@ def _array(values: tuple[Plain, ...]) -> npt.NDArray[Any]:
     return array
 
 
+class Placed(NamedTuple):
+    """Hold what experts read of rounds: point and label of each, and whether a rule is wrong."""
+
+    number: Numbers
+    points: Indices
+    answers: Mask
+    is_wrong: Mask
+
+    def between(self, start: int, stop: int) -> "Placed":
+        """Return the rounds from `start` up to, not including, `stop`."""
+        return self.taken(slice(*np.searchsorted(self.number, [start, stop])))
+
+    def taken(self, rows: Mask | slice) -> "Placed":
+        """Return some of the rounds."""
+        number, points, answers, is_wrong = self
+        return Placed(number[rows], points[rows], answers[rows], is_wrong[rows])
+
+    def detached(self) -> tuple["Placed", tuple[()]]:
+        """Return all of it: nothing stays where the rows are."""
+        return self, ()
+
+
+class Placing:
+    """Place rounds on the points of a class: a question that may be asked of remote rows."""
+
+    def __init__(self, index: DomainIndex | None = None) -> None:
+        self._index = index
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        # The index may be large, and follows from the class, which is where the rows are.
+        return Placing, ()
+
+    def __call__(self, cls: HypothesisClass, rounds: Rounds, rule: Hypothesis) -> Placed:
+        if self._index is None:
+            self._index = domain_index(cls)
+        answers = rounds.answers
+        is_wrong = predict_rows(cls, rule, rounds.columns) != answers
+        return Placed(rounds.number, self._index(rounds.columns), answers, is_wrong)
+
+
+def domain_index(cls: HypothesisClass) -> DomainIndex:
+    """Return the index of a class; negations have the points of what they negate."""
+    return domain_index(cls.of) if isinstance(cls, Complement) else DomainIndex(cls)
+
+
 Counts: TypeAlias = npt.NDArray[np.int64]
 
 # Counts that are saved together.
@@ -177,10 +222,10 @@ class MistakeCounts(ABC):
     standing: Hypothesis | None = None
     costs: tuple[int, int] = (1, 1)
 
-    def __init__(self, cls: HypothesisClass, place: DomainIndex | None = None) -> None:
+    def __init__(self, cls: HypothesisClass, index: DomainIndex | None = None) -> None:
         self.cls = cls
-        self._place = DomainIndex(cls) if place is None else place
-        self._net = np.zeros(self._place.points, dtype=np.int64)
+        self.index = DomainIndex(cls) if index is None else index
+        self._net = np.zeros(self.index.points, dtype=np.int64)
         self._positives = 0
         self._cleared, self._changed = True, set[int]()
 
@@ -215,27 +260,27 @@ class MistakeCounts(ABC):
 
     def mistakes_of(self, rule: Hypothesis) -> int:
         """Return the mistakes of one rule, of the class or not."""
-        labels = self.cls.predict(rule, self._place.everywhere)
+        labels = self.cls.predict(rule, self.index.everywhere)
         return self._positives + int(self._net[labels].sum())
 
     def agreement_with(self, old: Hypothesis, new: Hypothesis) -> Mask:
         """Return which rules agree with one rule wherever it differs from another. Public."""
         # Evaluated at the points of the domain: public, so the prior stays public.
-        was, is_now = (self.cls.predict(rule, self._place.everywhere) for rule in (old, new))
+        was, is_now = (self.cls.predict(rule, self.index.everywhere) for rule in (old, new))
         differ = was != is_now
         net = np.where(differ, np.where(is_now, -1, 1), 0)
         wrong = int((differ & is_now).sum()) + self._summed(net)
         return np.asarray(wrong == differ.sum())
 
-    def learn(self, rounds: Rounds) -> None:
-        """Count rounds."""
-        places, answers = self._place(rounds.columns), rounds.answers
-        inside = places != NOT_IN_DOMAIN
+    def learn(self, points: Indices, answers: Mask) -> None:
+        """Count rows by their points and labels."""
+        inside = points != NOT_IN_DOMAIN
+        points, answers = points[inside], answers[inside]
         missed, alarm = self.costs
         # `add.at`, because several rows may have the same point.
-        np.add.at(self._net, places[inside], np.where(answers[inside], -missed, alarm))
-        self._changed |= set(np.unique(places[inside] // PAGE).tolist())
-        self._positives += missed * int(answers[inside].sum())
+        np.add.at(self._net, points, np.where(answers, -missed, alarm))
+        self._changed |= set(np.unique(points // PAGE).tolist())
+        self._positives += missed * int(answers.sum())
 
     def named(self, key: bytes) -> Hypothesis:
         """Return the rule of a key in the draw."""
@@ -316,8 +361,8 @@ class _OnTable(MistakeCounts):
     def __init__(self, cls: HypothesisClass) -> None:
         super().__init__(cls)
         self._rules = list(cls.hypotheses())
-        points = self._place.everywhere
-        labels = np.empty((len(self._rules), self._place.points), dtype=np.uint8)
+        points = self.index.everywhere
+        labels = np.empty((len(self._rules), self.index.points), dtype=np.uint8)
         for row, rule in zip(labels, self._rules, strict=True):
             row[:] = cls.predict(rule, points)
         self._labels = np.ascontiguousarray(labels.T)
@@ -342,7 +387,7 @@ class _OnNegations(MistakeCounts):
 
     def __init__(self, cls: Complement) -> None:
         self._of = mistake_counts(cls.of)
-        super().__init__(cls, self._of._place)
+        super().__init__(cls, self._of.index)
 
     @property
     def size(self) -> int:
