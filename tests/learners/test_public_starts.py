@@ -39,7 +39,20 @@ from littlestone._privacy.testing import SeededNoise
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 ROUNDS = 1600
-CULPRITS = [ls.Cause((ls.Condition("a", value),)) for value in "xyz"]
+
+
+def culprits(outcome: str | None = None) -> list[ls.Cause]:
+    return [ls.Cause((ls.Condition("a", value),), outcome) for value in "xyz"]
+
+
+CULPRITS = culprits()
+# What is protected, or how rows come: options of the learner.
+KINDS: dict[str, dict[str, Any]] = {
+    "events": {},
+    "outcomes": {},
+    "users": {"unit": "user", "cap": 2},
+    "table": {"table": True},
+}
 
 
 class Script:
@@ -69,7 +82,13 @@ def causes_rows(seed: int) -> list[tuple[dict[str, str], bool]]:
 
 
 def starts(
-    patch: pytest.MonkeyPatch, seed: int, sizes: int | None, *, resume: bool = False, exact: bool
+    patch: pytest.MonkeyPatch,
+    kind: str,
+    seed: int,
+    sizes: int | None,
+    *,
+    resume: bool = False,
+    exact: bool,
 ) -> list[tuple[Any, ...]]:
     """What every epoch begins with, for one stream; `exact` plants counts without noise."""
     Script(patch)
@@ -83,9 +102,11 @@ def starts(
     def select(self: Any, moves: Any, noise: Any, release: int, published: Any = None) -> Any:
         # What a draw reads beside private counts is public too.
         found.append((moves.weights, moves.drop_keys, list(map(len, moves.replaces))))
-        if moves.drop_keys and release % 3:
+        if moves.drop_keys and release % 3 and (kind != "table" or release == 4):
             return DROP + moves.drop_keys[0]
-        return ADD + CULPRITS[release % 3].key if release % 2 else None
+        # A table is read until a draw selects nothing.
+        silent = release == 6 if kind == "table" else release % 2 == 0
+        return None if silent else ADD + named[release % 3].key
 
     def release(self: WindowCounts, counts: Any) -> list[int]:
         number, self.windows = self.windows, self.windows + 1
@@ -96,21 +117,27 @@ def starts(
     patch.setattr(SparseExponential, "select", select)
     patch.setattr(WindowCounts, "release", release)
     patch.setattr(StableValues, "release", lambda *_: [encode(("a", "x")), encode(("b", "u"))])
-    cls = ls.Causes(["a", "b"], width=2, limit=3)
+    normal, named = list[str](), CULPRITS
+    if kind == "outcomes":
+        normal, named = ["False"], culprits("True")
+    cls = ls.Causes(["a", "b"], width=2, limit=3, normal=normal)
 
     def make() -> ls.PrivateCauses:
-        noise = SeededNoise(1)
-        return ls.PrivateCauses(cls, 8, 1e-3, ROUNDS, change_cost=20, noise=noise)
+        noise, options = SeededNoise(1), KINDS[kind]
+        return ls.PrivateCauses(cls, 8, 1e-3, ROUNDS, change_cost=20, noise=noise, **options)
 
     rows, learner, at = causes_rows(seed), make(), 0
     store = MemoryStore()
     patch.setattr(CausesMechanism, "begin_epoch", record)
     while at < len(rows):
         part = rows[at : at + (sizes or 1)]
+        xs, ys = [x for x, _ in part], [str(y) if normal else y for _, y in part]
+        # Who sends each round is public: the same users in every world.
+        users = [n % 500 for n in range(at, at + len(part))] if kind == "users" else None
         if sizes is None:
-            learner.learn_one(*part[0])
+            learner.learn_one(xs[0], ys[0], *(users or ()))
         else:
-            learner.learn_many([x for x, _ in part], [y for _, y in part])
+            learner.learn_many(xs, ys, users)
         at += len(part)
         mechanism, causes = learner.loop.gate, causes_of(learner.hypothesis)
         # At any round a computation from what is public gives the margin of the epoch.
@@ -127,7 +154,8 @@ def starts(
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["released counts", "planted: exact counts"])
-def test_the_transcript_fixes_what_every_epoch_begins_with(exact: bool) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_transcript_fixes_what_every_epoch_begins_with(kind: str, exact: bool) -> None:
     ways: list[tuple[int, int | None, bool]] = [
         (1, None, False),
         (5, None, True),
@@ -135,14 +163,19 @@ def test_the_transcript_fixes_what_every_epoch_begins_with(exact: bool) -> None:
         (5, 37, False),
         (3, 5, True),
     ]
+    if kind == "table":
+        ways = [(seed, ROUNDS, False) for seed in (1, 5, 2)]
     found = []
     for seed, sizes, resume in ways:
         with pytest.MonkeyPatch.context() as patch:
-            found.append(starts(patch, seed, sizes, resume=resume, exact=exact))
+            found.append(starts(patch, kind, seed, sizes, resume=resume, exact=exact))
     terms = [public[0] for public in found[0] if isinstance(public[0], EpochTerms)]
-    assert len({one.margin for one in terms}) > 3
-    assert len({one.monitor for one in terms}) > 1
-    assert len({public[0] for public in found[0] if isinstance(public[0], Weights)}) > 3
+    weights = {public[0] for public in found[0] if isinstance(public[0], Weights)}
+    if kind in ("events", "outcomes"):
+        assert len({one.margin for one in terms}) > 3
+        assert len({one.monitor for one in terms}) > 1
+        assert len(weights) > 3
+    assert len(terms) > 1
     assert all(other == found[0] for other in found) != exact
 
 
