@@ -103,7 +103,7 @@ class Scripted(Noise):
     def exceeds(self, gap: int, scale: Fraction, at: Address, one_sided: bool) -> bool:
         self.shown.gaps[at[1]] = int(gap)
         if self.shown.script is None:
-            return self.shown.transcript.get(at[1], NO_CHANGE).fired
+            return self.shown.transcript.get(at[1], NO_CHANGE).drawn
         return at[1] in self.shown.script
 
 

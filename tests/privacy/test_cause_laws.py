@@ -336,7 +336,7 @@ def test_causes_hold_in_worlds_that_react(
 
 
 def fired(past: Transcript) -> int:
-    return sum(decision.fired for decision in past)
+    return sum(decision.drawn for decision in past)
 
 
 FIRST = gate_of((3, 1), (3, 1), known=[Known(2, F(1, 9))])
@@ -1026,7 +1026,7 @@ def world_of(
         ended, age, causes = 0, 0, world.published
         for number, decision in enumerate(past):
             age += every
-            if decision.fired:
+            if decision.drawn:
                 aged = age >= until(bool(causes), ended)
                 causes, _ = world.epoch(past[: number + 1])
                 ended, age = (ended + aged if decision.key is None else 0), 0

@@ -156,7 +156,7 @@ def test_batches_of_any_size_and_moved_states_decide_alike(kind: str, seed: int)
     assert gate.schedule.dump() == whole.schedule.dump()
     assert gate.ledger == whole.ledger
     assert gate.spent.epsilon <= gate.total.epsilon
-    assert sum(decision.fired for decision in found) == gate.releases_made > 3
+    assert sum(decision.drawn for decision in found) == gate.releases_made > 3
     assert gate.spent == gate.total
     assert not gate.exhausted
     assert math.isinf(gate.guarantee.epsilon), "noise that anyone may know protects no one"
@@ -225,7 +225,7 @@ def test_the_published_key_may_be_left_out(left_out: bool) -> None:
 def test_draws_that_read_a_user_add_up_to_the_cap() -> None:
     gate = climbing_gate(SeededNoise(1), unit="user", cap=3)
     assert gate.spent.epsilon == 1
-    while not gate.run([1], lambda place, fired: {A: 1}).decision.fired:
+    while not gate.run([1], lambda place, fired: {A: 1}).decision.drawn:
         pass
     assert gate.spent == gate.total == Cost(1 + 3 * F(2), 3 * F(0.01))
     for options in ({"cap": 3}, {"unit": "user"}, {"unit": "day"}):
@@ -435,7 +435,7 @@ def test_there_is_one_first_window_before_the_gate() -> None:
 def test_a_table_is_drawn_from_as_often_as_was_charged_and_counted_once() -> None:
     made = mechanism(epsilon_base=F(1, 10))
     made.begin_epoch(TERMS._replace(monitor=F(0)), 1, Threshold(9))
-    assert made.run([0], lambda check, fired: moves()).decision.fired
+    assert made.run([0], lambda check, fired: moves()).decision.drawn
     with pytest.raises(BadParameter, match="begin the next"):
         made.run([0], lambda check, fired: moves())
     assert made.releases_made == 1

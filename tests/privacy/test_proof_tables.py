@@ -255,7 +255,7 @@ def test_the_gate() -> None:
                 rows += [] if key is None else [key]
                 mistake = int(key not in (None, gate.published))
                 past = (*past, check_gate(gate, mistake, Counter(rows)))
-                rows = [] if past[-1].fired else rows
+                rows = [] if past[-1].drawn else rows
             return past
 
         def read(outcome: Any) -> Transcript:

@@ -237,7 +237,7 @@ class SettlingTranscript:
         self.published, self.comparing, self.begin = OLD, False, 0
         self.known: list[bytes] = []
         for number, decision in enumerate(past):
-            if not decision.fired:
+            if not decision.drawn:
                 continue
             self.begin = number + 1
             if decision.key is None:
@@ -274,7 +274,7 @@ def two_rules(rows: Stream, stays: bool) -> World:
     def world(past: Transcript) -> tuple[Any, ...]:
         published, since, changes, refusals = A, 0, 0, 0
         for number, decision in enumerate(past):
-            if decision.fired:
+            if decision.drawn:
                 since, changes = number + 1, changes + (decision.key is not None)
                 refusals = refusals + 1 if decision.key is None else 0
                 published = decision.key or published
@@ -584,7 +584,7 @@ class CauseWorld:
         """Return what is published, and the check with which the epoch began."""
         causes, since = self.published, 0
         for number, decision in enumerate(past):
-            if decision.fired:
+            if decision.drawn:
                 since = self.begins(since, number, decision)
                 causes = moved(causes, decision.key)
         return causes, since

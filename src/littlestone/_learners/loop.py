@@ -221,7 +221,7 @@ class Loop:
             return self.state.scores(number, fired)
 
         step = self.gate.run(losses[:complete], scores_at)
-        if step.decision.fired:
+        if step.decision.drawn:
             stop = (first + step.checks) * every
             self._end_epoch(stop, step.decision.key)
             return stop
@@ -248,8 +248,8 @@ class Loop:
                 self.gather()
                 return state.scores(number, fired)
 
-            fired, key = self.gate.run([self._pending], scores).decision
-            if fired:
+            drawn, key = self.gate.run([self._pending], scores).decision
+            if drawn:
                 self._end_epoch(number, key)
             self._pending = 0
         if number == state.due:

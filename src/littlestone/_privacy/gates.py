@@ -2,7 +2,7 @@
 
 Only here does private become public. A gate watches the loss of what is published. It fires when
 the noisy loss reaches a noisy threshold, or when an epoch has reached a public age; then a key is
-drawn, and a new epoch begins. Without a monitor epochs end by age only. What `run` returns, (fired,
+drawn, and a new epoch begins. Without a monitor epochs end by age only. What `run` returns, (drawn,
 key or None) of each check, is the transcript, and the transcript is all that is released
 (docs/guarantee.md, Theorem 7).
 
@@ -116,9 +116,9 @@ class MistakesMonitor:
 
 
 class Decision(NamedTuple):
-    """Hold what one check makes public: whether a key was drawn, and which."""
+    """Hold what one check makes public: whether a draw was made, and what it selected."""
 
-    fired: bool
+    drawn: bool
     key: bytes | None
 
 
