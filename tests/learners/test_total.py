@@ -235,6 +235,57 @@ def test_a_class_that_fails_on_a_row_makes_one_null_round(tmp_path: Path) -> Non
     assert "ZeroDivisionError" in block.bad[0].sentence
 
 
+class Anything(ls.FiniteClass):
+    """A class of somebody's own which takes every row, and runs out of memory when it is told to."""
+
+    reads: ClassVar[Any] = {}
+    readable: Callable[..., Any] = ls.HypothesisClass.readable
+    full = False
+
+    def check(self, x: object) -> None:
+        """Take it."""
+
+    def predict(self, rule: Any, batch: Any) -> Any:
+        if self.full:
+            raise MemoryError
+        return super().predict(rule, batch)
+
+
+TABLE = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("odd", [["a list"], {}, object(), 1j, {"q": 1}, None], ids=repr)
+def test_experts_take_rows_that_have_no_point(odd: Any) -> None:
+    rows = ["a", "b", "c", odd, "a", "c"]
+    nets = []
+    for learned in (rows, [row for row in rows if row is not odd]):
+        for one_by_one in (False, True):
+            cls = Anything(TABLE, ["a", "b", "c"])
+            learner = ls.PrivateExperts(cls, 1, 1000, noise=SeededNoise(1))
+            if one_by_one:
+                for x in learned:
+                    learner.learn_one(x, x == "a")
+                learner.loop.gather()
+            else:
+                learner.learn_many(learned, [x == "a" for x in learned], bad_rows="null")
+            assert (learner.rounds, learner.null_rounds) == (len(learned), 0)
+            counts = learner.loop.state.counts
+            nets.append((counts.get_state(), counts.mistakes.tolist()))
+    assert nets == [nets[0]] * 4
+
+
+def test_rounds_that_could_not_be_judged_still_wait() -> None:
+    cls = Anything(TABLE, ["a", "b", "c"])
+    learner = ls.PrivateExperts(cls, 1, 1000, noise=SeededNoise(1))
+    for label in (True, False) * 3:  # whatever the rule is, three of them are mistakes
+        learner.learn_one("a", label)
+    cls.full = True
+    with pytest.raises(MemoryError):
+        _ = learner.mistakes
+    cls.full = False
+    assert learner.mistakes == 3
+
+
 HELD: list[Any] = [
     *(Decimal("3.5"), Decimal("sNaN"), Decimal("1e400"), np.longdouble(3.5), np.float16(3.5)),
     *(b"3.5", "3.50", -0.0, 10**400, 2**64, np.uint8(3), True, None, "NA"),

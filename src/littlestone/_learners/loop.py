@@ -258,10 +258,13 @@ class Loop:
 
     def gather(self) -> None:
         """Make a batch of the rounds that came one by one: then all rounds so far are learned."""
-        waiting, self._waiting = self._waiting, []
-        if waiting:
-            for rounds in self._batches(waiting):
-                self._add(self.state.judge(rounds, self.rule))
+        if self._waiting:
+            batches = self._batches(self._waiting)
+            judged = [self.state.judge(rounds, self.rule) for rounds in batches]
+            # Only now: a learner whose rounds could not be judged must not go on without them.
+            self._waiting = []
+            for batch in judged:
+                self._add(batch)
 
     def _batches(self, waiting: list[OneRound]) -> Iterator[Rounds]:
         numbers, rows, answers, routes = zip(*waiting, strict=True)

@@ -9,7 +9,7 @@ table for the rest.
 `DomainIndex` finds the point of a row: a public function, vectorised. A number belongs to the
 largest point not above it; below all of them, or missing, to the first (`_classes/grids.py`). A
 truth value, or any other value, belongs to the point with its canonical bytes. A row without a
-point gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
+point, or whose cells have none, gets `NOT_IN_DOMAIN`: it does not distinguish the rules of the class.
 """
 
 import math
@@ -31,7 +31,7 @@ from littlestone._classes.union import Complement
 from littlestone._data.rounds import Numbers, Rounds
 from littlestone._hypotheses.cells import Kind, Number, number_of
 from littlestone._hypotheses.columns import Column as ValueColumn
-from littlestone._hypotheses.rows import Batch, Column, column_of
+from littlestone._hypotheses.rows import Batch, Column, as_batch, batch_length, column_of, row_of
 from littlestone._hypotheses.rules import Hypothesis, negation
 from littlestone._hypotheses.values import Mask, Plain, key_of
 from littlestone._learners.loop import ChangedState, StateData
@@ -74,6 +74,23 @@ class DomainIndex:
         return int(np.prod(sizes, dtype=object))
 
     def __call__(self, batch: Batch) -> Indices:
+        try:
+            return self._places(batch)
+        except MemoryError:
+            raise
+        except Exception:  # a class of one's own may take rows whose columns cannot be read
+            rows = (self._place(row_of(batch, row)) for row in range(batch_length(batch)))
+            return np.fromiter(rows, dtype=np.int64, count=batch_length(batch))
+
+    def _place(self, x: object) -> int:
+        try:
+            return int(self._places(as_batch([x]))[0])
+        except MemoryError:
+            raise
+        except Exception:
+            return NOT_IN_DOMAIN
+
+    def _places(self, batch: Batch) -> Indices:
         index: Indices | None = None
         for column, kind, size, place in self._columns:
             found = place(column_of(batch, column, kind))
