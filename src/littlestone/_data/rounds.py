@@ -18,7 +18,7 @@ from littlestone._classes.base import HypothesisClass
 from littlestone._hypotheses.cells import cell_of
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rows import Batch, join_batches, part_of
-from littlestone._hypotheses.values import Mask
+from littlestone._hypotheses.values import Mask, key_of
 from littlestone.errors import LittlestoneError
 
 # The CRC-32 of each column of some rows, and how many bytes it covers.
@@ -207,10 +207,10 @@ def join_rounds(parts: Sequence[Rounds]) -> Rounds:
 
 def _column_bytes(column: Any) -> bytes:
     """Return the values of a column as bytes."""
-    # As text, not as the array's own bytes: a missing value in a block gives it another dtype.
+    # By what identifies a value, and as text, not as the array's own bytes: a missing value in a block
+    # gives it another dtype, and equal zeros may have lost their sign to each other.
     if isinstance(column, Column):
-        texts = [f"{value}\0" for value in column.values.tolist()]
-        cells = [texts[code] for code in column.codes.tolist()]
-    else:
-        cells = [f"{value}\0" for value in column.tolist()]
-    return "".join(cells).encode("utf-8", "surrogatepass")
+        keys = [key_of(value) + b"\0" for value in column.values.tolist()]
+        return b"".join(map(keys.__getitem__, column.codes.tolist()))
+    cells = (column + 0.0 if column.dtype.kind == "f" else column).tolist()
+    return "".join([f"{cell}\0" for cell in cells]).encode("utf-8", "surrogatepass")

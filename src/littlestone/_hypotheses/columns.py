@@ -3,9 +3,10 @@
 Text is slow to read row by row, and columns repeat a few values. What is a function of a value
 alone (its hash, whether a published cause asks for it) is computed once for each distinct value.
 
-Promises: decoding gives back every cell as it was, so what a row is read as never depends on the
-other rows (docs/guarantee.md, Lemma 0). Which code a value gets does depend on them, so nothing may
-be read from codes but equality; and one value may have several codes.
+Promises: decoding gives back every cell as it was, but for the sign of a zero, which no reader looks
+at; so what a row is read as never depends on the other rows (docs/guarantee.md, Lemma 0). Which code
+a value gets does depend on them, so nothing may be read from codes but equality; and one value may
+have several codes.
 """
 
 import sys
