@@ -19,6 +19,7 @@ from littlestone._service.limits import Limits, Refused, client_at
 from littlestone._service.operations import ACCESS, LOG, describe_error
 from littlestone._service.routes import (
     ApiResponse,
+    feed,
     feeder,
     operator,
     problem_response,
@@ -151,7 +152,8 @@ class Guard:
             self._check_names(request)
             # A copy: the server reads the method in its own scope, and sends no body to a HEAD.
             inner = {**scope, "method": "GET"} if is_head else scope
-            await self.app(inner, receive, send_guarded)
+            is_batch = scope["path"] == "/rounds" and scope["method"] == "POST"
+            await (feed if is_batch else self.app)(inner, receive, send_guarded)
         except Refused as error:
             await problem_response(error)(scope, receive, send_guarded)
         except Exception as error:
