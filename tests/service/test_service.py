@@ -714,23 +714,28 @@ def test_a_batch_that_outlasts_a_stop_is_told_so(
     monkeypatch.setattr(server, "GRACE", 0.1)
     answers: list[httpx.Response] = []
 
-    def feed(url: str) -> None:
-        headers = bearing("feeder", **{"Idempotency-Key": "a"})
-        try:
-            answers.append(httpx.post(f"{url}/rounds", json=events(2), headers=headers))
-        finally:
+    def feed(url: str, key: str) -> None:
+        headers = bearing("feeder", **{"Idempotency-Key": key})
+        answers.append(httpx.post(f"{url}/rounds", json=events(2), headers=headers))
+        if len(answers) == 2:
             go_on.set()
 
     with running(tmp_path / "run.db") as first:
-        thread = threading.Thread(target=feed, args=(first.url,))
-        thread.start()
+        threads = [threading.Thread(target=feed, args=(first.url, key)) for key in "ab"]
+        threads[0].start()
         assert begin.wait(60)
-    thread.join()
-    assert answers[0].status_code == 503
-    assert "send it again, with the same key" in answers[0].json()["error"]
+        threads[1].start()
+        until(lambda: first.service.writer.queued == 1)
+    for thread in threads:
+        thread.join()
+    for answer in answers:
+        assert answer.status_code == 503
+        assert "send it again, with the same key" in answer.json()["error"]
+    # What was begun is learned, and what was not is dropped.
     with running(tmp_path / "run.db") as again:
-        assert again.feed(events(2), key="a").json()["rounds"] == 2
         assert again.get("/ready").json()["rounds"] == 2
+        assert again.feed(events(2), key="a").json()["again"]
+        assert not again.feed(events(2), key="b").json()["again"]
 
 
 def test_a_log_cannot_be_flooded() -> None:

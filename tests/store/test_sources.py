@@ -55,10 +55,9 @@ def day(tmp_path: Path) -> Path:
 
 
 def task(source: object, **more: Any) -> LearnRequest:
-    options = {"horizon": HORIZON, "seed": 3} | more
+    options = {"horizon": HORIZON, "seed": 3, "spec": "points:merchant"} | more
     return LearnRequest(
         source=str(source),
-        spec="points:merchant",
         label="fraud",
         epsilon=4.0,
         delta=1e-6,

@@ -148,7 +148,7 @@ class Schema:
         # The round stays, without a label: the rows after it keep their numbers (Lemma 0).
         labels[list(faults)] = NULL
         # The class judges rows before the gate sees them: a learner never meets an unreadable one.
-        unread = np.flatnonzero((labels != NULL) & ~readable_rows(self.cls, columns))
+        (unread,) = ((labels != NULL) & ~readable_rows(self.cls, columns)).nonzero()
         labels[unread] = NULL
         for row in unread[:MOST_FAULTS_KEPT].tolist():
             faults[row] = why_unread(self.cls, row_of(columns, row))
@@ -171,7 +171,7 @@ class Schema:
         self, faults: Faults, cells: Mapping[str, Cells], name: str, sentence: str, wrong: Mask
     ) -> None:
         """Add the faults of a column to those of its rows, of which the first counts."""
-        for row in np.flatnonzero(wrong).tolist():
+        for row in wrong.nonzero()[0].tolist():
             cell = cell_of(cells[name], row)
             what = " is empty" if is_missing(cell) else f": {quoted(cell)} {sentence}"
             faults.setdefault(row, f"column {name!r}{what}")

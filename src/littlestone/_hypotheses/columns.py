@@ -201,7 +201,7 @@ def column_from_cells(cells: Sequence[Any]) -> Column:
     try:
         codes = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
         # Text equals nothing but text; 1, 1.0 and True are one key, and three values.
-        if all(type(cell) is str or cell is None for cell in numbers):
+        if {*map(type, numbers)} <= {str, NoneType}:
             return Column(objects(list(numbers)), codes)
         pairs = zip(map(type, cells), cells, strict=True)
         codes = np.fromiter(map(typed.__getitem__, pairs), np.int32, len(cells))

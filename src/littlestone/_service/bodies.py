@@ -11,14 +11,13 @@ import json
 import math
 import re
 from asyncio import Timeout
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from littlestone._classes.base import readable_rows
 from littlestone._data.formats import column, object_columns, only_objects, parse_objects
@@ -52,29 +51,16 @@ NOT_ROWS = 'the body must be an array of rows, or {"rows": [...]}'
 
 
 class Waits:
-    """Hold the waits of requests, so that a stop can end them."""
+    """Hold the timeouts of bodies that come in, so that a stop can end them."""
 
     def __init__(self) -> None:
-        self._timeouts: set[Timeout] = set()
-        self._ended = False
-
-    @asynccontextmanager
-    async def wait(self, stopped: str, late: Refused | None = None) -> AsyncIterator[Timeout]:
-        """Refuse with a sentence if a stop ends the block inside, and with `late` if it times out."""
-        try:
-            async with asyncio.timeout(None) as timeout:
-                self._timeouts.add(timeout)
-                try:
-                    yield timeout
-                finally:
-                    self._timeouts.discard(timeout)
-        except TimeoutError:
-            raise (late if late and not self._ended else unavailable(stopped)) from None
+        self.timeouts: set[Timeout] = set()
+        self.ended = False
 
     def end(self) -> None:
         """End every wait."""
-        self._ended = True
-        for timeout in self._timeouts:
+        self.ended = True
+        for timeout in self.timeouts:
             timeout.reschedule(asyncio.get_running_loop().time())
 
 
@@ -100,26 +86,37 @@ async def receive_body(request: Request, limits: Limits, maximum: int, waits: Wa
     length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > maximum:
         raise _too_long(maximum)
-    late = Refused(
+    clock, is_more = asyncio.get_running_loop().time, True
+    # Two clocks: a body that trickles is never silent, and must not hold a slot for ever.
+    end = clock() + limits.body_timeout
+    timeout = asyncio.timeout_at(min(end, clock() + limits.idle_timeout))
+    try:
+        async with timeout:
+            waits.timeouts.add(timeout)
+            # Not by the generator of `stream`: that takes as long as parsing a few rows.
+            while is_more:
+                message = await request.receive()
+                if message["type"] != "http.request":
+                    raise Refused(400, "the body was cut off")
+                chunk, is_more = message.get("body", b""), message.get("more_body", False)
+                data += chunk
+                if len(data) > maximum:
+                    raise _too_long(maximum)
+                if chunk and is_more:
+                    timeout.reschedule(min(end, clock() + limits.idle_timeout))
+    except TimeoutError:
+        raise (unavailable(STOPPING) if waits.ended else _late(limits)) from None
+    finally:
+        waits.timeouts.discard(timeout)
+    return Body(bytes(data), form)
+
+
+def _late(limits: Limits) -> Refused:
+    return Refused(
         408,
         f"the body took longer than {limits.body_timeout:g} seconds, or nothing of it came for "
         f"{limits.idle_timeout:g}",
     )
-    clock = asyncio.get_running_loop().time
-    end = clock() + limits.body_timeout
-    async with waits.wait(STOPPING, late) as timeout:
-        # Two clocks: a body that trickles is never silent, and must not hold a slot for ever.
-        timeout.reschedule(min(end, clock() + limits.idle_timeout))
-        try:
-            async for chunk in request.stream():
-                if chunk:  # the last one is empty
-                    data += chunk
-                    if len(data) > maximum:
-                        raise _too_long(maximum)
-                    timeout.reschedule(min(end, clock() + limits.idle_timeout))
-        except ClientDisconnect:
-            raise Refused(400, "the body was cut off") from None
-    return Body(bytes(data), form)
 
 
 def _too_long(maximum: int) -> Refused:

@@ -599,7 +599,9 @@ BATCH_OPTIONS = [
 
 def read_batch_options(request: Request) -> tuple[str, str | None]:
     """Return what becomes of bad rows, and the key of the batch, if it has one."""
-    mode, key = request.query_params.get("bad_rows", MODES[0]), request.headers.get(KEY_HEADER)
+    # Most batches have no query, which is not parsed then.
+    query = request.query_params if request.scope["query_string"] else {}
+    mode, key = query.get("bad_rows", MODES[0]), request.headers.get(KEY_HEADER)
     if mode not in MODES:
         raise Refused(422, f"query bad_rows: it must be {' or '.join(MODES)}")
     if key is not None and not re.fullmatch(KEY_PATTERN, key):
@@ -617,7 +619,7 @@ def read_batch_options(request: Request) -> tuple[str, str | None]:
     openapi_extra=_request_body("LabelledRow", "with their labels", or_single=False)
     | {"parameters": BATCH_OPTIONS},
 )
-async def rounds(request: Request) -> Any:
+async def rounds(request: Request) -> Response:
     """Learn a batch of rows: a round each, in order. The response comes when they are on disk."""
     service: Service = request.app.state.service
     limits, (bad_rows, key) = service.limits, read_batch_options(request)

@@ -170,7 +170,7 @@ class HttpServer:
         listener.stop()
         done, _ = await asyncio.wait([serving], timeout=GRACE)
         if not done:
-            service.waiting.end()
+            service.end_waits()
             await asyncio.wait([serving], timeout=LAST_ANSWERS)
 
     def _listener(self, app: FastAPI) -> Server:

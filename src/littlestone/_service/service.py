@@ -15,12 +15,13 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
+from threading import get_ident
 from typing import Any, NamedTuple, TypeVar
 
 from littlestone._display import library_version
 from littlestone._report.alerts import Alerts
 from littlestone._service.bodies import Waits
-from littlestone._service.limits import ConcurrencyLimit, Limits, RateLimit
+from littlestone._service.limits import ConcurrencyLimit, Limits, RateLimit, unavailable
 from littlestone._service.operations import AuditLog
 from littlestone._service.tokens import Tokens
 from littlestone._service.writer import PublicState, TopicFeeder, Writer
@@ -73,7 +74,7 @@ class Service:
         # Threads of their own: predictions, which anybody may request, hold up no batch.
         self.batch_threads = ThreadPoolExecutor(2, "batches")
         self.prediction_threads = ThreadPoolExecutor(1, "predictions")
-        self.receiving, self.waiting = Waits(), Waits()
+        self.receiving, self._waiting = Waits(), set[asyncio.Future[None]]()
         self.requests: Counter[tuple[str, int]] = Counter()
         self.started = time.time()
 
@@ -110,8 +111,34 @@ class Service:
 
     async def wait_for(self, future: "Future[T]") -> T:
         """Wait for a result of the writer. A job that was not begun is dropped if nobody waits."""
-        async with self.waiting.wait(STOPPED):
-            return await asyncio.wrap_future(future)
+        loop, thread = asyncio.get_running_loop(), get_ident()
+        waiting: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            if not waiting.done():
+                waiting.set_result(None)
+
+        def done(_: "Future[T]") -> None:
+            # Receipts come in this thread, which `wrap_future` would wake once more for each.
+            if get_ident() == thread:
+                wake()
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(wake)
+
+        future.add_done_callback(done)
+        self._waiting.add(waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting.discard(waiting)
+            future.cancel()  # what was begun goes on
+        return future.result()
+
+    def end_waits(self) -> None:
+        """Refuse all requests that wait for the writer."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(unavailable(STOPPED))
 
     @property
     def problem(self) -> str | None:
