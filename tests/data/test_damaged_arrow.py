@@ -107,3 +107,11 @@ def test_row_groups_on_a_cluster_are_validated_too(
 
 if __name__ == "__main__":
     main(sys.argv[1], Path(sys.argv[2]), range(int(sys.argv[3])))
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_an_index_outside_of_its_dictionary_is_refused(index: int) -> None:
+    indices = pa.array([0, 1, index], pa.int32())
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"]), safe=False)
+    with pytest.raises(pa.ArrowInvalid, match="out of bounds"):
+        tables.validated(pa.record_batch({"a": column}))

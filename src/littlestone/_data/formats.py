@@ -183,8 +183,8 @@ class Delimited:
         mark = self.delimiter.encode()
         if len(mark) > 1:
             return np.zeros(count_lines(data), dtype=bool), {}
-        marks = _places(data, mark, b"\n")
-        sound = _counts(marks, line_ends(data)) == self.width
+        marks, ends = _places(data, mark, b"\n"), line_ends(data)
+        sound = _counts(marks, ends) == self.width
         if not sound.all():
             data = lines_among(data, sound)
             marks = _places(data, mark, b"\n")
@@ -194,7 +194,8 @@ class Delimited:
         special = (
             b'"' in data
             or (returns and returns > data.count(b"\r\n"))
-            or np.diff(marks, prepend=-1).max(initial=0) > limit
+            # No cell is longer than its line, and there are fewer lines.
+            or np.diff(ends, prepend=0).max(initial=0) > limit
         )
         names = {place: name for name, place in self._columns.items()}
         places = list(range(self.width)) if special else sorted(names)

@@ -425,8 +425,10 @@ def _as_bytes(column: Any) -> Any:
         return column
     if held == str(column.type):
         return column.cast(_BYTES_OF[held])
-    column.dictionary.cast(_BYTES_OF[held]).validate(full=True)
-    return column.from_arrays(column.indices, column.dictionary.cast(_BYTES_OF[held]))
+    values = column.dictionary.cast(_BYTES_OF[held])
+    values.validate(full=True)
+    # Not "safe", which looks at every index: `validated` does.
+    return column.from_arrays(column.indices, values, safe=False)
 
 
 _BYTES_OF = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}

@@ -108,9 +108,10 @@ class Column:
 
 def used_codes(codes: Codes, count: int) -> tuple[Mask, Codes]:
     """Return which of so many codes occur, and the codes among those."""
-    occurs = np.zeros(count, dtype=bool)
-    occurs[codes] = True
-    return occurs, codes if occurs.all() else (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
+    # As numpy would convert them for each of two lookups.
+    occurs, places = np.zeros(count, dtype=bool), codes.astype(np.intp)
+    occurs[places] = True
+    return occurs, codes if occurs.all() else (np.cumsum(occurs, dtype=np.int32) - 1)[places]
 
 
 def join_columns(parts: Sequence["Column | Array | list[Any]"]) -> Any:

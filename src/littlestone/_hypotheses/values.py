@@ -69,7 +69,8 @@ _MOST_DIGITS = 1 + LONGEST_INT * 3 // 10
 def canonical(value: object) -> Plain:
     """Return the one value that stands for all values with the same text."""
     if type(value) is str:
-        return _from_text(value)
+        # The most common texts without a call, which gives what they are.
+        return value if value[:1] != "-" and not value.isdecimal() else _from_text(value)
     match plain(value):
         case bool(v):
             return str(v)

@@ -404,7 +404,7 @@ def _number(column: Column, numbers: dict[Plain, int]) -> Ids:
 
 def _hashed(column: Column, rows: Rows) -> Column:
     """Return the hashes of rows: one a value of the column, or one a row where these are fewer."""
-    hashes, codes = column.map(hash_values), column.codes[rows]
+    hashes, codes = column.map(hash_values), column.codes.take(rows)
     return Column(hashes, codes) if len(hashes) <= len(codes) else _column_of_hashes(hashes[codes])
 
 
