@@ -1,7 +1,7 @@
 """Rules: sentences, equality of functions, JSON, and exact comparison."""
 
 import copy
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import littlestone as ls
 from littlestone._hypotheses.rows import Column
 from littlestone._hypotheses.rules import Hypothesis
-from littlestone._hypotheses.values import Mask, Plain
+from littlestone._hypotheses.values import Mask, Plain, encode
 
 untyped: Any = ls
 
@@ -43,6 +43,9 @@ def test_sentences(rule: Hypothesis, sentence: str) -> None:
     assert str(rule) == sentence
     assert ls.rule_from_json(rule.to_json()) == rule
     assert ls.negation(ls.negation(rule)) == rule
+    parts = [getattr(rule, field.name) for field in fields(rule)]
+    keys = [part.key if isinstance(part, Hypothesis) else part for part in parts]
+    assert rule.key == encode((rule.kind, *keys))
 
 
 def test_equal_functions_are_equal() -> None:

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,15 @@ import littlestone as ls
 import naive
 from classes import CASES, targets
 from littlestone._classes.base import HypothesisClass
+from littlestone._classes.union import Complement
 from littlestone._learners.dpsoa import Engine
+from littlestone._learners.tuning import is_narrower
 from littlestone._privacy.testing import SeededNoise
 
 pytestmark = pytest.mark.filterwarnings("ignore:delta")
 
 Example = tuple[object, bool | None]
+SUBSETS = [ls.one_of(values) for n in range(4) for values in combinations("abc", n)]
 USERS = ["ann", "bob", "cem", 1, True, 1.0]
 HORIZON, LENGTH = 120, 130
 
@@ -74,6 +78,18 @@ def fed(learner: ls.DPSOA, stream: list[Example], users: list[object] | None, si
         xs, ys = zip(*stream[at : at + size], strict=True)
         some = None if users is None else users[at : at + size]
         learner.learn_many(list(xs), list(ys), some, bad_rows="null")
+
+
+def test_a_rule_is_narrower_without_some_of_the_values() -> None:
+    """The votes of such rules are not drawn from; also where the rules are negations."""
+    held = [{value for value in "abc" if rule(value)} for rule in SUBSETS]
+    for (rule, some), (published, every) in product(zip(SUBSETS, held, strict=True), repeat=2):
+        # `never` is left out whatever is published.
+        narrower = not some or some < every
+        assert is_narrower(rule, published, ls.Sets(3)) == narrower
+        pair = ls.negation(rule), ls.negation(published)
+        assert is_narrower(*pair, Complement(ls.Sets(3))) == narrower
+        assert not is_narrower(*pair, ls.Sets(3))
 
 
 @pytest.mark.parametrize("kind", PLANS)

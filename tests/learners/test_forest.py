@@ -132,7 +132,7 @@ def test_learners_that_no_vertex_holds_are_forgotten(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("littlestone._learners.forest.MOST_LEARNERS", 100)
     sizes, draw, after = list[int](), random.Random(2), LearnerTable.after
 
-    def noting(self: LearnerTable, *row: Any) -> int:
+    def noting(self: LearnerTable, *row: Any) -> list[int]:
         sizes.append(len(self))
         return after(self, *row)
 
@@ -228,11 +228,18 @@ def test_examples_that_are_equal_in_python_are_learned_apart() -> None:
     """1, True, 1.0 and '1': who was asked first must not decide for the others (Theorem 9)."""
     for order in permutations([1, True, 1.0, "1", 0.0, 0, False, None]):
         table = LearnerTable(Types(), [DEAD, VertexLearner(Types().start(), ls.NEVER)])
-        found = [table.learners[table.updated(1, x, True)].rule for x in order[:4]]
+        found = [table[table.updated(1, x, True)].rule for x in order[:4]]
         assert found == [ls.one_of([f"{type(x).__name__} {x}"]) for x in order[:4]]
+        # Many at once, known and new, also beside one that cannot be remembered.
+        for also in ([], [("b", -0.0)]):
+            rows: list[Any] = [*order[2:], *order[4:], *also]
+            after = table.after([1] * len(rows), None, [rows], [True] * len(rows))
+            texts = [f"{type(x).__name__} {x}" for x in rows]
+            assert [table[number].rule for number in after] == [ls.one_of([t]) for t in texts]
+            assert bool(also) or after[6:10] == after[2:6]
     table = LearnerTable(Types(), [DEAD, VertexLearner(Types().start(), ls.NEVER)])
     assert table.updated(1, -0.0, True) == table.updated(1, 0.0, True)
-    assert table.learners[table.updated(1, -0.0, True)].rule == ls.one_of(["float 0.0"])
+    assert table[table.updated(1, -0.0, True)].rule == ls.one_of(["float 0.0"])
 
 
 def most_changed(one: list[Votes], other: list[Votes]) -> int:

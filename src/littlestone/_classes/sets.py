@@ -8,7 +8,6 @@ proper, and copies that have seen the same positives agree, in whatever order th
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain, combinations
-from typing import NamedTuple
 
 from littlestone._classes.base import (
     INCONSISTENT,
@@ -23,13 +22,14 @@ from littlestone._hypotheses.rules import NEVER, Hypothesis, OneOf, one_of
 from littlestone._hypotheses.values import decode, encode, key_of, plain
 from littlestone.errors import BadClass
 
+# What the mistakes so far say about values, by key, each in order: the positive, claimed and refuted
+# ones. Tuples of bytes, and nothing else: a forest holds many, and the garbage collector none.
+_Keys = tuple[bytes, ...]
+_Space = tuple[_Keys, _Keys, _Keys]
 
-class _VersionSpace(NamedTuple):
-    """Hold what the mistakes so far say about values, by key."""
 
-    positive: frozenset[bytes] = frozenset()
-    claimed: frozenset[bytes] = frozenset()
-    refuted: frozenset[bytes] = frozenset()
+def _with(keys: _Keys, key: bytes) -> _Keys:
+    return keys if key in keys else tuple(sorted((*keys, key)))
 
 
 # A plan has a threshold for each value of a set.
@@ -80,38 +80,38 @@ class Sets(HypothesisClass):
     mistake_bound = most_releases = dimension
 
     def start(self) -> VersionSpace:
-        return VersionSpace(_VersionSpace())
+        return VersionSpace(((), (), ()))
 
     def restart(self, rule: Hypothesis, last: VersionSpace | None = None) -> VersionSpace:
         # A published rule that the class does not contain gives no claims.
         claims = rule.values if isinstance(rule, OneOf) and rule in self else ()
-        return VersionSpace(_VersionSpace(claimed=frozenset(map(encode, claims))))
+        return VersionSpace(((), tuple(sorted(map(encode, claims))), ()))
 
     def learn(self, state: VersionSpace, x: object, y: object) -> VersionSpace:
         key, positive_row = key_of(value_of(x, self.column)), label(y)
         if state.content is None:
             return INCONSISTENT
-        positive, claimed, refuted = state.content
+        space: _Space = state.content
+        positive, claimed, refuted = space
         # The same value with both labels: no rule fits.
         if key in (refuted if positive_row else positive):
             return INCONSISTENT
-        claimed -= {key}
+        if key in claimed:
+            claimed = tuple(claim for claim in claimed if claim != key)
         if not positive_row:
-            return VersionSpace(_VersionSpace(positive, claimed, refuted | {key}))
-        positive |= {key}
-        room = self.k - len(positive)
-        if room < 0:
+            return VersionSpace((positive, claimed, _with(refuted, key)))
+        positive = _with(positive, key)
+        if len(positive) > self.k:
             return INCONSISTENT
         # By key, not by order of arrival: copies with the same mistakes must stay equal.
-        first = frozenset(sorted(claimed)[:room]) if len(claimed) > room else claimed
-        return VersionSpace(_VersionSpace(positive, first, refuted))
+        return VersionSpace((positive, claimed[: self.k - len(positive)], refuted))
 
     def hypothesis(self, state: VersionSpace) -> Hypothesis | None:
         if state.content is None:
             return None
-        space: _VersionSpace = state.content
+        space: _Space = state.content
         # What `one_of` returns: these are keys of canonical values.
-        values = tuple(map(decode, sorted(space.positive | space.claimed)))
+        values = tuple(map(decode, sorted(space[0] + space[1])))
         return OneOf(values, self.column) if values else NEVER
 
     def disagreement(self, one: Hypothesis, other: Hypothesis) -> object:

@@ -144,12 +144,15 @@ def row_of(batch: Batch, row: int) -> object:
 
 
 RowCells = tuple[object, ...]
+# The names of the columns of a batch; None if an example is the value itself.
+Names = tuple[str, ...] | None
 
 
-def row_cells(batch: Batch) -> list[RowCells]:
-    """Return the cells of each example; those that have been read are plain Python."""
-    columns = batch.values() if isinstance(batch, dict) else [batch]
-    return list(zip(*map(_cells_of_column, columns), strict=True))
+def batch_cells(batch: Batch) -> tuple[Names, list[list[Any]]]:
+    """Return the names and the cells of columns; cells that have been read are plain Python."""
+    if isinstance(batch, dict):
+        return tuple(batch), list(map(_cells_of_column, batch.values()))
+    return None, [_cells_of_column(batch)]
 
 
 def _cells_of_column(column: AnyColumn) -> list[Any]:

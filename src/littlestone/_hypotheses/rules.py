@@ -47,8 +47,9 @@ from littlestone.errors import BadClass
 
 
 @cache
-def _names(kind: "type[Hypothesis]") -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+def _head(kind: "type[Hypothesis]") -> tuple[tuple[str, ...], bytes]:
+    """Return the names of the fields of a kind, and the bytes with which its keys begin."""
+    return tuple(field.name for field in fields(kind)), encode((kind.kind,))
 
 
 @total_ordering
@@ -88,9 +89,13 @@ class Hypothesis(ABC):
         """Return the canonical bytes: two hypotheses are equal exactly when their keys are."""
         # A forest makes many rules, and `cached_property` takes as long as the key itself.
         if self._key is None:
-            parts = [getattr(self, name) for name in _names(type(self))]
-            # No value has a key: a part that has one is a hypothesis.
-            key = encode((self.kind, *[getattr(part, "key", part) for part in parts]))
+            # As `encode` writes a tuple of the kind and the fields.
+            names, key = _head(type(self))
+            for name in names:
+                part = getattr(self, name)
+                # No value has a key: a part that has one is a hypothesis.
+                data = encode(getattr(part, "key", part))
+                key += len(data).to_bytes(8) + data
             object.__setattr__(self, "_key", key)
             return key
         return self._key
@@ -105,7 +110,7 @@ class Hypothesis(ABC):
         return self.key < other.key if isinstance(other, Hypothesis) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash(self._key or self.key)
 
     def to_json(self) -> dict[str, object]:
         """Return the rule as JSON data, from which `rule_from_json` restores it exactly.

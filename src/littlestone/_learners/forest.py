@@ -31,7 +31,7 @@ from littlestone._classes.base import (
     predict_rows,
 )
 from littlestone._data.rounds import Rounds
-from littlestone._hypotheses.rows import Batch, part_of, row_cells, unpacked
+from littlestone._hypotheses.rows import Batch, batch_cells, part_of, unpacked
 from littlestone._hypotheses.rules import Hypothesis, rule_from_json
 from littlestone._hypotheses.values import Mask, decode, encode
 from littlestone._learners.loop import ChangedState, StateData
@@ -145,7 +145,7 @@ class Forest:
         self._begin(VertexLearner(start.state if representable else None, published))
 
     def _begin(self, learner: VertexLearner) -> None:
-        held = self._table.learners[FRESH_NUMBER]
+        held = self._table[FRESH_NUMBER]
         # From the same start, what learners become of an example is known already.
         if learner.state is not held.state or learner.rule is not held.rule:
             self._table = LearnerTable(self.cls, [DEAD, learner])
@@ -260,10 +260,9 @@ class Forest:
 
     def _update(self, trees: Indices, places: Indices, batch: Batch, answers: Mask) -> None:
         """Update in each of some trees the vertex that made a mistake, and play."""
-        names, after = tuple(batch) if isinstance(batch, dict) else None, self._table.after
-        rows = zip(self._held[places].tolist(), row_cells(batch), answers.tolist(), strict=True)
+        held = self._held[places].tolist()
         # Only the vertex that owns the leaf learns: one row updates one learner of one tree.
-        self._hold(places, [after(held, names, cells, y) for held, cells, y in rows])
+        self._hold(places, self._table.after(held, *batch_cells(batch), answers.tolist()))
         self._changed[trees] = True
         tall = self._sizes[trees] > 1
         for tree, place in zip(trees[tall].tolist(), places[tall].tolist(), strict=True):
@@ -326,7 +325,7 @@ class Forest:
 
     def _winner(self, one: int, other: int, guess: bool) -> int:
         """Update the learner that contradicts a guessed label where the two differ."""
-        rules = [self._table.learners[number].rule for number in (one, other)]
+        rules = [self._table[number].rule for number in (one, other)]
         # No point distinguishes a rule from none: the parent cannot be decided by a play.
         if rules[0] is None or rules[1] is None:
             return DEAD_NUMBER
@@ -355,9 +354,8 @@ class Forest:
         """Forget learners that no vertex holds, once there are many."""
         if len(self._table) <= max(MOST_LEARNERS, 2 * len(self._held)):
             return
-        learners = self._table.learners
         used = np.unique(np.append(self._held, [NOT_PERTINENT, DEAD_NUMBER, FRESH_NUMBER]))
-        self._table = LearnerTable(self.cls, [learners[number] for number in used[1:].tolist()])
+        self._table = LearnerTable(self.cls, [self._table[number] for number in used[1:].tolist()])
         # Those that are not pertinent come first, and stay at -1.
         self._held = np.searchsorted(used, self._held).astype(np.int32) - np.int32(1)
         self._rule = np.append(self._table.rule_numbers, 0).astype(np.int32)[self._held]
@@ -379,9 +377,8 @@ class Forest:
         tree = number - self.share.start
         first, size = int(self._first[tree]), int(self._sizes[tree])
         held = self._held[first : first + 2 * size].tolist()
-        learners = self._table.learners
         parts = [
-            (vertex, updates_to_data(learners[learner]))
+            (vertex, updates_to_data(self._table[learner]))
             for vertex, learner in enumerate(held)
             if learner != NOT_PERTINENT
         ]

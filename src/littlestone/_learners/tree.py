@@ -17,6 +17,7 @@ are judged at once, each by the rule of its own vertex.
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
+from itertools import chain
 from random import SystemRandom
 from types import NoneType
 from typing import Any, NamedTuple
@@ -34,7 +35,15 @@ from littlestone._classes.base import (
 )
 from littlestone._hypotheses.cells import Kind, float_not_below
 from littlestone._hypotheses.columns import hash_keys
-from littlestone._hypotheses.rows import Batch, Column, RowCells, column_of, packed, part_of
+from littlestone._hypotheses.rows import (
+    Batch,
+    Column,
+    Names,
+    RowCells,
+    column_of,
+    packed,
+    part_of,
+)
 from littlestone._hypotheses.rules import Constant, Hypothesis, OneOf, Steps
 from littlestone._hypotheses.values import Mask, encode
 
@@ -197,34 +206,42 @@ class RuleTable:
 ROOT = 1
 
 
+# The names of the columns of an example, its cells, and its label. Atoms in tuples, which the garbage
+# collector need not follow: there may be many learners.
+Update = tuple[Names, RowCells, bool]
+Updates = tuple[Update, ...]
+
+
 class VertexLearner(NamedTuple):
     """Hold the learner of a pertinent vertex."""
 
     state: VersionSpace | None
     rule: Hypothesis | None
-    updates: tuple[tuple[object, bool], ...] | None = ()
+    updates: Updates | None = ()
 
 
 DEAD = VertexLearner(None, None, None)
 
 
-def updated(cls: HypothesisClass, learner: VertexLearner, x: object, y: bool) -> VertexLearner:
-    """Return a learner after an update with a mistake."""
-    updates = (*(learner.updates or ()), (x, y))
-    state, rule = learner.state, learner.rule
+def updated(
+    cls: HypothesisClass, state: VersionSpace | None, x: object, y: bool
+) -> tuple[VersionSpace, Hypothesis | None]:
+    """Return the state after a mistake, and its rule."""
     if state is None:
         # The published rule was held without a state: start the class's learner here.
         state = cls.start()
         rule = cls.hypothesis(state)
         if rule is None or predict_row(rule, x) == y:
-            return VertexLearner(state, rule, updates)
-    return VertexLearner(*learn_row(cls, state, x, y), updates)
+            return state, rule
+    return learn_row(cls, state, x, y)
 
 
 # A cell of these types is no other value than any cell of its type that it equals, but for -0.0.
 _PLAIN = frozenset({str, int, float, bool, bytes, NoneType})
 # The numbers of a learner that is dead, and of one at the start of the epoch.
 DEAD_NUMBER, FRESH_NUMBER = 0, 1
+# In the place of a number that has yet to be found.
+_UNKNOWN = -1
 
 
 class LearnerTable:
@@ -237,43 +254,63 @@ class LearnerTable:
     def __init__(self, cls: HypothesisClass, learners: Sequence[VertexLearner]) -> None:
         self._cls, self.rules = cls, RuleTable(cls)
         # The first two are dead and fresh.
-        self.learners = list(learners)
+        self._states = [learner.state for learner in learners]
         self.rule_numbers = [self.rules.number(learner.rule) for learner in learners]
-        self._after: dict[RowCells, int] = {}
+        self._updates = [learner.updates for learner in learners]
+        self._after: dict[tuple[object, ...], int] = {}
 
     def __len__(self) -> int:
-        return len(self.learners) + len(self._after)
+        return len(self._states) + len(self._after)
+
+    def __getitem__(self, number: int) -> VertexLearner:
+        rule = self.rules.rules[self.rule_numbers[number]]
+        return VertexLearner(self._states[number], rule, self._updates[number])
 
     def updated(self, number: int, x: object, y: bool) -> int:
         """Return the number of a learner after an update with a mistake."""
         if type(x) is dict:
-            return self.after(number, tuple(x), tuple(x.values()), y)
-        return self.after(number, None, (x,), y)
+            return self.after([number], tuple(x), [[cell] for cell in x.values()], [y])[0]
+        return self.after([number], None, [[x]], [y])[0]
 
-    def after(self, number: int, names: tuple[str, ...] | None, cells: RowCells, y: bool) -> int:
-        """Return the number of a learner after an update; the example is in cells."""
-        kinds = tuple(map(type, cells))
-        plain = _PLAIN.issuperset(kinds)
-        if plain and 0 in cells:
-            # As `plain` does: a negative zero equals zero, and must be the same example.
-            cells = tuple(cell + 0.0 if type(cell) is float else cell for cell in cells)
-        asked = number, y, names, kinds, cells
-        after = self._after.get(asked) if plain else None
-        if after is None:
-            x = cells[0] if names is None else dict(zip(names, cells, strict=True))
-            after = self.add(updated(self._cls, self.learners[number], x, y))
-            if plain:
-                self._after[asked] = after
+    def after(
+        self, held: list[int], names: Names, columns: list[list[Any]], answers: list[bool]
+    ) -> list[int]:
+        """Return the numbers of learners, each after an update; the examples are in columns."""
+        kinds = [list(map(type, cells)) for cells in columns]
+        plain = _PLAIN.issuperset(chain.from_iterable(kinds))
+        # As `plain` does: a negative zero equals zero, and must be the same example.
+        if plain and any(0 in cells for cells in columns):
+            columns = [[c + 0.0 if type(c) is float else c for c in cells] for cells in columns]
+        named = [names] * len(held)
+        asked = list(zip(held, answers, named, *columns, *kinds, strict=True))
+        unknown = [_UNKNOWN] * len(held)
+        after = list(map(self._after.get, asked, unknown)) if plain else unknown
+        for place in [place for place, number in enumerate(after) if number == _UNKNOWN]:
+            # Of equal ones in a batch, the first has been added by now.
+            number = self._after.get(asked[place], _UNKNOWN) if plain else _UNKNOWN
+            if number == _UNKNOWN:
+                cells = tuple(column[place] for column in columns)
+                number = self._add(held[place], (names, cells, answers[place]))
+                if plain:
+                    self._after[asked[place]] = number
+            after[place] = number
         return after
 
-    def add(self, learner: VertexLearner) -> int:
-        """Return the number of one more learner."""
+    def _add(self, before: int, update: Update) -> int:
+        """Return the number of one more learner: of one after one more update."""
+        names, cells, y = update
+        state, rule = updated(self._cls, self._states[before], _example(names, cells), y)
         # Without a rule it makes no mistake and learns no more: nothing else of it matters.
-        if learner.rule is None:
+        if rule is None:
             return DEAD_NUMBER
-        self.learners.append(learner)
-        self.rule_numbers.append(self.rules.number(learner.rule))
-        return len(self.learners) - 1
+        self._states.append(state)
+        self.rule_numbers.append(self.rules.number(rule))
+        self._updates.append((*(self._updates[before] or ()), update))
+        return len(self._states) - 1
+
+
+def _example(names: Names, cells: RowCells) -> object:
+    return cells[0] if names is None else dict(zip(names, cells, strict=True))
 
 
 def leaves_below(leaves: int, vertex: int) -> slice:
@@ -288,4 +325,4 @@ def updates_to_data(learner: VertexLearner) -> object:
     if learner.updates is None:
         return None
     # Packed: rows may hold values of numpy, which the canonical encoding does not know.
-    return tuple((packed(x), y) for x, y in learner.updates)
+    return tuple((packed(_example(names, cells)), y) for names, cells, y in learner.updates)
