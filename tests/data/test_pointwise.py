@@ -27,9 +27,9 @@ from littlestone._data import readers
 from littlestone._data.kafka import read_messages
 from littlestone._data.rounds import Rounds
 from littlestone._data.schema import file_schema, read_rounds
-from littlestone._data.tables import rounds_of_table
+from littlestone._data.tables import open_parquet, rounds_of_table
 from littlestone._hypotheses.causes import OUTCOME
-from littlestone._hypotheses.cells import Kind, label, number_of, read_column
+from littlestone._hypotheses.cells import Kind, coded, label, number_of, read_column
 from littlestone._hypotheses.rows import row_of
 from littlestone._hypotheses.values import key_of
 from littlestone._service.bodies import parse_block
@@ -332,3 +332,70 @@ def test_a_reader_of_a_column_reads_any_object_by_itself(kind: Kind, company: li
         place = len(company)
         assert wrong[place] == faulty[0], cell
         assert repr(column[place]) == repr(alone[0]), cell
+
+
+HALVES = [0.0, 1.0, 2.0, None]
+CHUNKS: dict[str, list[Any]] = {
+    "half floats": [pa.array([cell], pa.float16()) for cell in HALVES],
+    "half floats by code": [pa.array([cell], pa.float16()).dictionary_encode() for cell in HALVES],
+    "a null among the values": [
+        pa.array(["x", None]).dictionary_encode(null_encoding="encode"),
+        pa.array(["y", "x"]).dictionary_encode(),
+    ],
+    "codes of eight bits": [
+        pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), pa.array(texts))
+        for texts in ([f"{part}-{n}" for n in range(100)] for part in "ab")
+    ],
+    "views": [pa.array(["x"], pa.string_view()), pa.array(["y", None], pa.string_view())],
+    "views by code": [
+        pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([text], pa.string_view()))
+        for text in "xy"
+    ],
+    "decimals of 32 bits": [pa.array([Decimal(n)], pa.decimal32(5, 1)) for n in (1, 0)],
+    "nulls": [pa.nulls(2), pa.nulls(1)],
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_chunk_of_arrow_reads_the_same_alone_and_beside_others(name: str) -> None:
+    chunks = CHUNKS[name]
+    whole = pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
+    assert coded(whole).tolist() == [cell for chunk in chunks for cell in chunk.to_pylist()]
+
+
+def test_how_a_parquet_file_is_encoded_changes_no_round(tmp_path: Path) -> None:
+    # Of these texts pyarrow makes no dictionary, and the file repeats few values all the same.
+    ids = [f"id-{n}" for n in range(3000)]
+    table = pa.table({"id": ids, "y": ["1", "0", "0"] * 1000} | {c: ["x"] * 3000 for c in "abcdef"})
+    found = []
+    for encoding in ("PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"):
+        path = tmp_path / f"{encoding}.parquet"
+        pyarrow.parquet.write_table(
+            table, path, use_dictionary=[*"abcdef", "y"], column_encoding={"id": encoding}
+        )
+        with readers.open_rows(path, ls.Points("id"), label="y") as rows:
+            learned = [(list(block.columns["id"]), block.labels.tolist()) for block in rows]
+        found.append([sum(parts, []) for parts in zip(*learned, strict=True)])
+    assert found == [[ids, [1, 0, 0] * 1000]] * 3
+
+
+class Failing:
+    """A reader of Parquet that keeps dictionaries, until it meets an encoding that has none."""
+
+    def __init__(self, file: Any, batches: int) -> None:
+        self.file, self.batches = file, batches
+
+    def iter_batches(self, *arguments: Any, **options: Any) -> Any:
+        yield from list(self.file.iter_batches(*arguments, **options))[: self.batches]
+        raise OSError("Not yet implemented")
+
+
+@pytest.mark.parametrize("batches", range(5))
+def test_the_plain_reader_goes_on_where_the_other_stopped(batches: int, tmp_path: Path) -> None:
+    table = pa.table({"a": [f"{n}" for n in range(100)]})
+    pyarrow.parquet.write_table(table, tmp_path / "e.parquet", row_group_size=40)
+    with pyarrow.parquet.ParquetFile(tmp_path / "e.parquet") as file:
+        opened = open_parquet(file, Failing(file, batches), ["a"])
+        rows = [row["a"] for part in opened.batches(slice(1, None), 25) for row in part.to_pylist()]
+    assert rows == [f"{n}" for n in range(40, 100)]

@@ -172,7 +172,7 @@ def test_a_stream_that_is_cut_off_is_refused_and_one_without_its_end_is_not(tmp_
     path.write_bytes(whole[:-8])  # a writer that is still at work has not marked the end
     assert cells(rows_of(path)) == EXPECTED
     path.write_bytes(whole[:-50])
-    with pytest.raises(BadStream, match="damaged, or its writer has not finished it"):
+    with pytest.raises(BadStream, match="damaged or not finished"):
         rows_of(path)
 
 

@@ -254,7 +254,7 @@ class Anything(ls.FiniteClass):
 TABLE = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
 
 
-@pytest.mark.parametrize("odd", [["a list"], {}, object(), 1j, {"q": 1}, None], ids=repr)
+@pytest.mark.parametrize("odd", [["a list"], {}, object(), 1j, {"q": 1}, None], ids=range(6))
 def test_experts_take_rows_that_have_no_point(odd: Any) -> None:
     rows = ["a", "b", "c", odd, "a", "c"]
     nets = []

@@ -32,7 +32,7 @@ from littlestone._hypotheses.cells import Kind, flat_type, is_text
 ENDINGS = {"parquet": (".parquet",), "arrow": (".arrow", ".feather", ".arrows", ".ipc")}
 _MODULES = {"parquet": "pyarrow.parquet", "arrow": "pyarrow.ipc"}
 _NOT_OF_FORMAT = {"parquet": "not a Parquet file", "arrow": "not an Arrow file or stream"}
-_DAMAGED = "the file is damaged, or its writer has not finished it"
+_DAMAGED = "the file is damaged or not finished, or pyarrow cannot read its encoding"
 # The most rows of a batch that is read from Parquet.
 BATCH_ROWS = 1 << 16
 # What an Arrow file begins with, and what Feather began with before it was Arrow.
@@ -63,12 +63,12 @@ def open_table(location: Location, form: str, names: Sequence[str] | None = None
         else:
             source = location.path if location.filesystem is None else raw
             # Buffered ahead, and in threads, a group takes twice the memory and no less time.
-            file = stack.enter_context(library.ParquetFile(source, pre_buffer=False))
+            file = coded = stack.enter_context(library.ParquetFile(source, pre_buffer=False))
             if names and (repeating := _repeating(file, names)):
                 options = {"metadata": file.metadata, "read_dictionary": repeating}
-                file = library.ParquetFile(source, pre_buffer=False, **options)
-                stack.enter_context(file)
-            yield _open_parquet(file, names)
+                coded = library.ParquetFile(source, pre_buffer=False, **options)
+                stack.enter_context(coded)
+            yield open_parquet(file, coded, names)
 
 
 # A file of fewer bytes a cell repeats few values.
@@ -87,13 +87,27 @@ def _repeating(file: Any, names: Sequence[str]) -> list[str]:
     return [name for name in names if is_text(schema.field(name).type)]
 
 
-def _open_parquet(file: Any, names: Sequence[str] | None) -> OpenTable:
+def open_parquet(file: Any, coded: Any, names: Sequence[str] | None) -> OpenTable:
+    """Read a file, by the reader that keeps dictionaries as long as that works."""
+    from pyarrow import ArrowException
+
     footer = file.metadata
     groups = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
 
     def batches(parts: slice, size: int) -> Iterator[Any]:
-        numbers = list(range(len(groups))[parts])
-        yield from file.iter_batches(size, numbers, columns=names, use_threads=False)
+        chosen = {"row_groups": list(range(len(groups))[parts]), "columns": names}
+        done = 0
+        try:
+            for batch in coded.iter_batches(size, **chosen, use_threads=False):
+                yield batch
+                done += batch.num_rows
+        except (ArrowException, OSError):
+            # Which way a file is read follows from all of its rows, so it must change nothing but the
+            # time (Lemma 0): of some encodings pyarrow makes no dictionary. The other reader decides.
+            for batch in file.iter_batches(size, **chosen, use_threads=False):
+                rest = batch.slice(min(done, batch.num_rows))
+                done -= batch.num_rows - rest.num_rows
+                yield rest
 
     return OpenTable(file.schema_arrow, groups, footer.num_rows, batches)
 
@@ -327,14 +341,14 @@ def blocks_of_tables(
         waiting.append(table.select(list(schema.names)))
         # Exactly so many rows, however a file cuts its batches.
         while sum(part.num_rows for part in waiting) >= (size := size_after(row)):
-            whole = _concatenated(waiting)
+            whole = concatenated(waiting)
             yield rounds_of_table(schema, whole.slice(0, size), row), Start(row + size)
             waiting, row = [whole.slice(size)], row + size
     if count := sum(part.num_rows for part in waiting):
-        yield rounds_of_table(schema, _concatenated(waiting), row), Start(row + count)
+        yield rounds_of_table(schema, concatenated(waiting), row), Start(row + count)
 
 
-def _concatenated(tables: Sequence[Any]) -> Any:
+def concatenated(tables: Sequence[Any]) -> Any:
     """Return the rows of several tables as one; what one has as a dictionary another may not."""
     import pyarrow
 

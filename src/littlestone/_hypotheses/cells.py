@@ -25,6 +25,7 @@ from littlestone._hypotheses.columns import (
     column_from_array,
     column_from_cells,
     column_from_codes,
+    join_columns,
 )
 from littlestone._hypotheses.values import SMALL, Mask, Plain, key_of, plain
 from littlestone.errors import BadExample
@@ -245,21 +246,26 @@ def coded(cells: Cells) -> Column:
 
 
 def _coded_arrow(cells: Any) -> Column:
-    held = str(flat_type(cells.type))
-    if held in _WITHOUT_VIEWS:  # pyarrow makes no dictionary of views
-        cells = cells.cast(_WITHOUT_VIEWS[held])
-    if not hasattr(cells.type, "index_type"):
-        cells = cells.dictionary_encode()
     if hasattr(cells, "chunks"):
-        cells = cells.unify_dictionaries().combine_chunks()
-        if hasattr(cells, "chunks"):  # no rows
-            return column_from_cells([])
+        # Each by itself. Arrow's way to one dictionary for all of them (`unify_dictionaries`) changes
+        # half floats, and fails where one has a null, or where codes get too large for their type.
+        parts = [_coded_arrow(chunk) for chunk in cells.chunks]
+        joined: Column = join_columns(parts) if parts else column_from_cells([])
+        return joined
+    if not hasattr(cells, "indices"):
+        held = str(cells.type)
+        cells = cells.cast(_WITHOUT_VIEWS[held]) if held in _WITHOUT_VIEWS else cells
+        try:
+            cells = cells.dictionary_encode()
+        except NotImplementedError:  # pyarrow makes no dictionary of this type
+            return column_from_cells(arrow_cells(cells))
     indices = cells.indices
     if indices.null_count:
         indices = indices.cast("int64").fill_null(-1)
     return column_from_codes(arrow_cells(cells.dictionary), np.asarray(indices))
 
 
+# Of views pyarrow makes no dictionary.
 _WITHOUT_VIEWS = {"string_view": "large_string", "binary_view": "large_binary"}
 
 

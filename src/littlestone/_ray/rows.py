@@ -33,7 +33,7 @@ from littlestone._data.rounds import (
     Start,
 )
 from littlestone._data.schema import Schema, file_schema
-from littlestone._data.tables import TableFile, rounds_of_table
+from littlestone._data.tables import TableFile, concatenated, rounds_of_table
 from littlestone._hypotheses.columns import Column
 from littlestone._hypotheses.rules import Hypothesis
 from littlestone._hypotheses.values import Mask
@@ -79,11 +79,9 @@ Question = tuple[Callable[..., Any], Any]
 
 def read_span(schema: Schema, span: Span) -> tuple[Rounds, Summary]:
     """Return row groups of a file as rounds."""
-    import pyarrow
-
     try:
         parts = TableFile(span.file, schema, "parquet").parts(span.groups, LARGEST_BLOCK)
-        table = pyarrow.concat_tables(parts)
+        table = concatenated(list(parts))
     except OSError as error:
         raise BadStream(f"{span.file.name}: {error.strerror or error}") from None
     rounds = rounds_of_table(schema, table.slice(span.skipped), span.row)
