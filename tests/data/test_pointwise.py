@@ -10,6 +10,7 @@ from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -375,8 +376,8 @@ def test_how_a_parquet_file_is_encoded_changes_no_round(tmp_path: Path) -> None:
             table, path, use_dictionary=[*"abcdef", "y"], column_encoding={"id": encoding}
         )
         with readers.open_rows(path, ls.Points("id"), label="y") as rows:
-            learned = [(list(block.columns["id"]), block.labels.tolist()) for block in rows]
-        found.append([sum(parts, []) for parts in zip(*learned, strict=True)])
+            blocks = [(list(block.columns["id"]), block.labels.tolist()) for block in rows]
+        found.append([list(chain.from_iterable(parts)) for parts in zip(*blocks, strict=True)])
     assert found == [[ids, [1, 0, 0] * 1000]] * 3
 
 

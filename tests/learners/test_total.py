@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from littlestone._data.rounds import NULL, Rounds
 from littlestone._data.schema import read_rounds
 from littlestone._hypotheses.cells import passes
 from littlestone._hypotheses.rows import as_batch, part_of, row_of, value_of
+from littlestone._learners.experts import ExpertScores
 from littlestone._learners.forest import Forest
 from littlestone._privacy.testing import SeededNoise
 from littlestone.paper import EveryRound, PaperDPSOA, PaperPlan
@@ -269,7 +270,7 @@ def test_experts_take_rows_that_have_no_point(odd: Any) -> None:
             else:
                 learner.learn_many(learned, [x == "a" for x in learned], bad_rows="null")
             assert (learner.rounds, learner.null_rounds) == (len(learned), 0)
-            counts = learner.loop.state.counts
+            counts = cast(ExpertScores, learner.loop.state).counts
             nets.append((counts.get_state(), counts.mistakes.tolist()))
     assert nets == [nets[0]] * 4
 

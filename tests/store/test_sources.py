@@ -55,7 +55,7 @@ def day(tmp_path: Path) -> Path:
 
 
 def task(source: object, **more: Any) -> LearnRequest:
-    options = {"horizon": HORIZON, "seed": 3, "spec": "points:merchant"} | more
+    options: dict[str, Any] = {"horizon": HORIZON, "seed": 3, "spec": "points:merchant"} | more
     return LearnRequest(
         source=str(source),
         label="fraud",
@@ -377,7 +377,9 @@ def test_an_unfinished_line_of_json(day: Path) -> None:
 @pytest.mark.parametrize("spec", ["points:merchant", "thresholds:merchant:0:9"])
 def test_a_file_that_grew_is_known_by_what_its_cells_mean(tmp_path: Path, spec: str) -> None:
     # Which lines are cut depends on the shape of most, and only there a zero keeps its sign.
-    zeros = [f'{{"merchant": {cell}, "fraud": {n % 2}}}\n' for n in range(40) for cell in (0.0, -0.0)]
+    zeros = [
+        f'{{"merchant": {cell}, "fraud": {n % 2}}}\n' for n in range(40) for cell in (0.0, -0.0)
+    ]
     others = [f'{{"merchant": "{n % 7}", "fraud": "1"}}\n' for n in range(900)]
     path = tmp_path / "day.jsonl"
     path.write_text("".join(zeros))

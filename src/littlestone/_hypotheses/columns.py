@@ -86,6 +86,13 @@ class Column:
         values[wrong] = None
         return Column(values, self.codes)
 
+    def compact(self) -> "Column":
+        """Return the column with no more values than rows: then without those that no row has."""
+        if len(self.values) <= len(self.codes):
+            return self
+        occurs, codes = used_codes(self.codes, len(self.values))
+        return Column(self.values[occurs], codes)
+
     def among(self, keys: frozenset[bytes]) -> Mask:
         """Return the rows whose value has one of some keys."""
         if keys not in self._computed:
@@ -124,7 +131,8 @@ def join_columns(parts: Sequence["Column | Array | list[Any]"]) -> Any:
         return np.concatenate([np.asarray(part) for part in parts])
     numbers: dict[Any, int] = _numbering()
     codes = list[Codes]()
-    columns = list(map(_as_column, parts))
+    # A part of a column still has all of its values: kept, they would add up, join after join.
+    columns = [_as_column(part).compact() for part in parts]
     for place, column in enumerate(columns):
         # A text has one code in all parts; any other value has one in each.
         keys = (
