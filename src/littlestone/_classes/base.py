@@ -175,7 +175,10 @@ class HypothesisClass(ABC):
         raise TooLarge(f"{self!r} has infinitely many rules: they cannot be listed")
 
     def domain(self) -> dict[Column, tuple[Plain, ...]]:
-        """Return, for each column that a finite class reads, values that distinguish its rules."""
+        """Return, for each column that a finite class reads, values that distinguish its rules.
+
+        In one order in every process: workers of a cluster number the points by it.
+        """
         raise TooLarge(f"{self!r} reads infinitely many values: they cannot be listed")
 
     def _repr_html_(self) -> str:
