@@ -88,7 +88,7 @@ from bench.moving_incidents import WITHOUT_CAUSE
 from bench.output import publish, publish_text
 from bench.tables import LEAST_GAIN, learn_causes, make_real_table, played, twice_the_odds
 
-EPSILON, SEED, STREAMS, RUNS, JOBS = 1.0, 20_000, 2, 5, 2
+EPSILON, SEED, STREAMS, RUNS, JOBS = 1.0, 20_000, 4, 5, 2
 LONGEST, RANKED = 80_000, 100
 GROUPS = {
     "stand still": ("one", "pair", "two", "nested"),

@@ -115,6 +115,8 @@ def _compared(
 ) -> tuple[float, float, list[float]]:
     """Rows a second of both, at best, and the ratio of each try, in turn: a disk has its moods."""
     rows = load.size * load.batches
+    for peer in (service, other):  # once untimed: until the rule is found, a batch takes longer
+        _feed(peer, load)
     speeds = [
         [rows / seconds(partial(_feed, peer, load), 1) for peer in (service, other)]
         for _ in range(tries)

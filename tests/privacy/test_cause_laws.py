@@ -822,7 +822,7 @@ def test_parts_of_a_first_window_compose_in_parallel() -> None:
 class Counted(NamedTuple):
     """What one check of a gate with evidence makes public."""
 
-    fired: bool
+    drawn: bool
     key: bytes | None
     counts: tuple[int, ...]
 
