@@ -3,6 +3,7 @@
 The service is real (a socket, a thread, a file); only the clock of the limits is not waited for.
 """
 
+import asyncio
 import contextlib
 import gzip
 import json
@@ -11,9 +12,11 @@ import shutil
 import sqlite3
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -28,7 +31,15 @@ from littlestone._classes.thresholds import Thresholds
 from littlestone._data.readers import open_rows
 from littlestone._data.schema import file_schema
 from littlestone._service import routes, server, writer
-from littlestone._service.bodies import MANY_ROWS, MAX_ROW, BodyFormat, parse_block, parse_examples
+from littlestone._service.bodies import (
+    MANY_ROWS,
+    MAX_ROW,
+    BodyFormat,
+    Waits,
+    parse_block,
+    parse_examples,
+    receive_body,
+)
 from littlestone._service.limits import Limits, Refused
 from littlestone._service.operations import ACCESS, LogFilter
 from littlestone._service.tokens import Role
@@ -1058,3 +1069,25 @@ def test_events_tell_of_releases_and_rounds_after_they_are_on_disk(tmp_path: Pat
         assert read_store(served.path).published.rounds >= rounds[2]["rounds"]
         with served.watching(mark) as again:  # whoever comes back hears what was missed
             assert next(again)[2]["sentence"] == sentence
+
+
+def test_a_stop_ends_also_a_body_that_has_just_come_too_late() -> None:
+    async def play() -> str:
+        waits, silent = Waits(), asyncio.Event()
+        limits = Limits(idle_timeout=0.1, body_timeout=0.1)
+        request: Any = SimpleNamespace(headers={"content-length": "9"}, receive=silent.wait)
+        body = asyncio.create_task(receive_body(request, limits, 100, waits))
+        await asyncio.sleep(0)
+        (timeout,) = waits.timeouts
+        loop, problems = asyncio.get_running_loop(), list[object]()
+        loop.set_exception_handler(lambda loop, problem: problems.append(problem))
+        # Both in one turn of the loop: the timeout has expired, and is not over.
+        loop.call_at((timeout.when() or 0) + 1e-6, waits.end)
+        time.sleep(0.2)
+        with pytest.raises(Refused) as refused:
+            await body
+        assert waits.ended
+        assert not problems
+        return refused.value.detail
+
+    assert "stopping" in asyncio.run(play())

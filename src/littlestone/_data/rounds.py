@@ -210,7 +210,9 @@ def _column_bytes(column: Any) -> bytes:
     # By what identifies a value, and as text, not as the array's own bytes: a missing value in a block
     # gives it another dtype, and equal zeros may have lost their sign to each other.
     if isinstance(column, Column):
-        keys = [key_of(value) + b"\0" for value in column.values.tolist()]
-        return b"".join(map(keys.__getitem__, column.codes.tolist()))
-    cells = (column + 0.0 if column.dtype.kind == "f" else column).tolist()
-    return "".join([f"{cell}\0" for cell in cells]).encode("utf-8", "surrogatepass")
+        keys = [key_of(value) for value in column.values.tolist()]
+        # With its length in front of each, no two columns have the same bytes.
+        cells = [len(key).to_bytes(4) + key for key in keys]
+        return b"".join(map(cells.__getitem__, column.codes.tolist()))
+    numbers = (column + 0.0 if column.dtype.kind == "f" else column).tolist()
+    return "".join([f"{number}\0" for number in numbers]).encode("utf-8", "surrogatepass")

@@ -46,7 +46,8 @@ class OpenTable(NamedTuple):
     # The rows of each part that can be read by itself, and of all.
     groups: Sequence[int] | None
     rows: int | None
-    # Yields the record batches of some of the parts, of at most so many rows if they can be cut.
+    # Yields the record batches of some of the parts, validated, of at most so many rows if they can
+    # be cut.
     batches: Callable[[slice, int], Iterator[Any]]
 
 
@@ -63,16 +64,41 @@ def open_table(location: Location, form: str, names: Sequence[str] | None = None
         else:
             source = location.path if location.filesystem is None else raw
             # Buffered ahead, and in threads, a group takes twice the memory and no less time.
-            file = coded = stack.enter_context(library.ParquetFile(source, pre_buffer=False))
-            if names and (repeating := _repeating(file, names)):
-                options = {"metadata": file.metadata, "read_dictionary": repeating}
-                coded = library.ParquetFile(source, pre_buffer=False, **options)
-                stack.enter_context(coded)
-            yield open_parquet(file, coded, names)
+            file = plain = coded = stack.enter_context(
+                library.ParquetFile(source, pre_buffer=False)
+            )
+
+            def reader(columns: Sequence[str]) -> Any:
+                """Open the file again, some columns as dictionaries, if there are any."""
+                if not columns:
+                    return file
+                options = {"metadata": file.metadata, "read_dictionary": columns}
+                again = library.ParquetFile(source, pre_buffer=False, **options)
+                return stack.enter_context(again)
+
+            if names:
+                held = _held_coded(file, names)
+                plain, coded = reader(held), reader([*held, *_repeating(file, names)])
+            yield open_parquet(plain, coded, names)
 
 
 # A file of fewer bytes a cell repeats few values.
 _REPEATING_BYTES = 3
+
+
+def _held_coded(file: Any, names: Sequence[str]) -> list[str]:
+    """Return the columns that a writer held as dictionaries of text or bytes.
+
+    Asked for as such, their codes have 32 bits. Else pyarrow makes the writer's type of them again:
+    one value more than codes of 8 bits hold, or text that is not UTF-8, and the file is not read.
+    """
+    types = {name: file.schema_arrow.field(name).type for name in names}
+    texts = {*_BYTES_OF, *_BYTES_OF.values()}
+    return [
+        name
+        for name, held in types.items()
+        if hasattr(held, "index_type") and str(flat_type(held)) in texts
+    ]
 
 
 def _repeating(file: Any, names: Sequence[str]) -> list[str]:
@@ -98,13 +124,13 @@ def open_parquet(file: Any, coded: Any, names: Sequence[str] | None) -> OpenTabl
         chosen = {"row_groups": list(range(len(groups))[parts]), "columns": names}
         done = 0
         try:
-            for batch in coded.iter_batches(size, **chosen, use_threads=False):
+            for batch in map(validated, coded.iter_batches(size, **chosen, use_threads=False)):
                 yield batch
                 done += batch.num_rows
         except (ArrowException, OSError):
             # Which way a file is read follows from all of its rows, so it must change nothing but the
             # time (Lemma 0): of some encodings pyarrow makes no dictionary. The other reader decides.
-            for batch in file.iter_batches(size, **chosen, use_threads=False):
+            for batch in map(validated, file.iter_batches(size, **chosen, use_threads=False)):
                 rest = batch.slice(min(done, batch.num_rows))
                 done -= batch.num_rows - rest.num_rows
                 yield rest
@@ -139,14 +165,14 @@ def _open_arrow(
     rows = reader.count_rows() if hasattr(reader, "count_rows") else None
 
     def batches(parts: slice, size: int) -> Iterator[Any]:
-        return map(reader.get_batch, range(reader.num_record_batches)[parts])
+        return map(validated, map(reader.get_batch, range(reader.num_record_batches)[parts]))
 
     return OpenTable(reader.schema, None, rows, batches)
 
 
 def _open_stream(reader: Any) -> OpenTable:
     def batches(parts: slice, size: int) -> Iterator[Any]:
-        return islice(reader, parts.start, parts.stop)
+        return map(validated, islice(reader, parts.start, parts.stop))
 
     return OpenTable(reader.schema, None, None, batches)
 
@@ -210,7 +236,7 @@ class TableFile:
         import pyarrow
 
         with self._opened(self._names) as file:
-            for batch in map(validated, file.batches(parts, size)):
+            for batch in file.batches(parts, size):
                 yield self._with_partition(pyarrow.Table.from_batches([batch]))
 
     def _opened(self, names: Sequence[str]) -> AbstractContextManager[OpenTable]:

@@ -61,7 +61,9 @@ class Waits:
         """End every wait."""
         self.ended = True
         for timeout in self.timeouts:
-            timeout.reschedule(asyncio.get_running_loop().time())
+            # One that has just expired can be moved no more.
+            if not timeout.expired():
+                timeout.reschedule(asyncio.get_running_loop().time())
 
 
 @dataclass(frozen=True)

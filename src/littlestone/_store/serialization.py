@@ -40,7 +40,7 @@ CREATE TABLE sources (number INTEGER PRIMARY KEY, entry TEXT NOT NULL) STRICT;
 LEARNER = FileKind(
     name="a learner",
     application=0x4C53746E,
-    version=6,
+    version=7,
     schema=SCHEMA,
     damage="what it holds cannot be trusted, and nothing was changed. An older copy of it would "
     "publish again for the same rows: begin another file with a new budget (docs/limits.md)",
