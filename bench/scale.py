@@ -1,9 +1,10 @@
 """Causes on a Ray cluster: two workers beside one process on the same Parquet files, and the bytes.
 
-Six million rows of five columns of text, causes of width 3, learned plain and in a store. Both sides
+18 million rows of five columns of text, causes of width 3, learned plain and in a store. Both sides
 use the same addressed noise, and must publish the same. A try of one side follows one of the other,
 and the best of each counts; the start of Ray is left out. On a busy machine more processes get more
-time: processor time says what each side needs, whoever else runs.
+time: processor time says what each side needs, whoever else runs. From it follows what two idle cores
+would do, and a cluster of many nodes.
 """
 
 import io
@@ -25,7 +26,7 @@ from ray.cloudpickle import CloudPickler
 from rich.table import Table
 
 from bench.causes_speed import NAMES, SIZES
-from bench.output import publish
+from bench.output import publish, publish_text
 from littlestone import PrivateCauses
 from littlestone._data.readers import open_rows
 from littlestone._privacy.testing import SeededNoise
@@ -34,7 +35,8 @@ from littlestone._ray.rows import open_remote_rows
 from littlestone._store.request import LearnRequest, choose_learner
 from littlestone._store.store import create, open_store
 
-ROWS, PART, GROUP, TRIES, WORKERS = 6 * 10**6, 10**6, 1 << 17, 2, 2
+ROWS, PART, GROUP, TRIES, WORKERS = 18 * 10**6, 10**6, 1 << 17, 2, 2
+NODES = 100
 SPEC = f"causes:{','.join(NAMES)}:3"
 AIM = 1.6
 
@@ -49,8 +51,11 @@ def run() -> None:
         try:
             # Workers import what they need once.
             _learn(folder, Ray(workers=WORKERS), None)
-            publish("scale", _speed(folder, stores))
-            publish("scale.bytes", _bytes(folder, stores))
+            table, best = _speed(folder, stores)
+            publish("scale", table)
+            table, received = _bytes(folder, stores)
+            publish("scale.bytes", table)
+            publish_text("scale.forecast", _forecast(best, received))
         finally:
             ray.shutdown()
 
@@ -111,12 +116,25 @@ def _clocks() -> tuple[float, float, float]:
     return time.perf_counter(), time.process_time(), cluster
 
 
-def _speed(folder: Path, stores: Iterator[Path]) -> Table:
+class _Best(NamedTuple):
+    """Hold the least seconds of several runs: on the clock, of the driver, of the cluster."""
+
+    wall: float
+    here: float
+    workers: float
+
+
+# By kind: one process, and the cluster.
+_Sides = dict[str, tuple[_Best, _Best]]
+
+
+def _speed(folder: Path, stores: Iterator[Path]) -> tuple[Table, _Sides]:
     title = f"Causes of width 3, {ROWS:,} rows of Parquet, on {psutil.cpu_count()} cores"
     table = Table("run", title=title)
     names = ("seconds", "times one process", "processor time of the driver", "of the cluster")
     for name in (*names, "aim"):
         table.add_column(name, justify="right")
+    both: _Sides = {}
     for kind in ("plain", "--db"):
         sides: dict[str, list[_Try]] = {"one process": [], f"{WORKERS} workers": []}
         for _ in range(TRIES):
@@ -124,13 +142,40 @@ def _speed(folder: Path, stores: Iterator[Path]) -> Table:
                 tries.append(_learn(folder, engine, next(stores) if kind == "--db" else None))
         published = [side.published for tries in sides.values() for side in tries]
         assert all(one == published[0] for one in published), "the releases differ"
-        alone = min(side.wall for side in sides["one process"])
-        for name, tries in sides.items():
-            wall, here, workers = (min(t[i] for t in tries) for i in range(3))
-            cells = [f"{wall:.1f}", f"{alone / wall:.2f}", f"{here:.2f}"]
+        least = [_Best(*(min(t[i] for t in tries) for i in range(3))) for tries in sides.values()]
+        both[kind] = alone, _ = least[0], least[1]
+        for name, (wall, here, workers) in zip(sides, least, strict=True):
+            cells = [f"{wall:.1f}", f"{alone.wall / wall:.2f}", f"{here:.2f}"]
             cells += ["", ""] if name == "one process" else [f"{workers:.2f}", f"{AIM}"]
             table.add_row(f"{kind}, {name}", *cells)
-    return table
+    return table, both
+
+
+def _forecast(best: _Sides, received: dict[str, float]) -> str:
+    """Say what follows from processor time, on two idle cores and on a cluster of many nodes."""
+    ideal = {
+        kind: WORKERS * one.here / (many.here + many.workers) for kind, (one, many) in best.items()
+    }
+    alone, many = best["plain"]
+    full, stored = ROWS / many.here, ROWS / best["--db"][1].here
+    nodes = NODES * ROWS / many.workers
+    return (
+        f"- Two idle cores would be at best {ideal['plain']:.2f} times (plain) and "
+        f"{ideal['--db']:.2f} times (`--db`) as fast as one process: its time, divided by half of "
+        "what driver and cluster need together.\n"
+        f"- *The driver is full with {many.workers / many.here:.1f} cores of workers.* It needs "
+        f"{1e6 / full:.2f} microseconds a round and the cluster {1e6 * many.workers / ROWS:.2f}, so "
+        f"it takes {full / 1e6:.1f} million rounds a second. {NODES} nodes with one core each could "
+        f"read and match {nodes / 1e6:,.0f} million, and would be idle for "
+        f"{1 - full / nodes:.0%} of the time. 10^9 rounds take {1e9 / full:,.0f} seconds so, and "
+        f"{1e9 * alone.here / ROWS:,.0f} in one process.\n"
+        f"- *The network is not what breaks.* At that speed {received['plain'] * full / 1e6:,.0f} MB "
+        f"a second come to the driver. To use all {NODES} nodes it would have to take "
+        f"{received['plain'] * nodes / 1e9:.1f} GB a second.\n"
+        "- *With `--db`* the hashes of all rows that no cause matches also pass the driver into the "
+        f"store: {received['--db']:.0f} bytes a round in all, and {1e6 / stored:.2f} microseconds of "
+        f"the driver, so {stored / 1e6:.1f} million rounds a second."
+    ).replace("%", " %")
 
 
 class _Sizer(CloudPickler):
@@ -209,7 +254,7 @@ class _Counted(Ray):
         return self.meter
 
 
-def _bytes(folder: Path, stores: Iterator[Path]) -> Table:
+def _bytes(folder: Path, stores: Iterator[Path]) -> tuple[Table, dict[str, float]]:
     table = Table("through the driver", title="Bytes a round")
     kinds, meters = ("plain", "--db"), list[_Meter]()
     for kind in kinds:
@@ -225,4 +270,5 @@ def _bytes(folder: Path, stores: Iterator[Path]) -> Table:
     )
     held = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / ROWS
     table.add_row("in the files, not through the driver", *[f"{held:.1f}"] * len(kinds))
-    return table
+    received = [sum(meter.got.values()) / ROWS for meter in meters]
+    return table, dict(zip(kinds, received, strict=True))
